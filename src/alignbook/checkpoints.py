@@ -62,12 +62,6 @@ def spared():
     return _spared
 
 
-def spare(seconds):
-    """Count ``seconds`` among :func:`spared`: a training that went on where it was."""
-    global _spared
-    _spared += seconds
-
-
 def _key(make, arguments):
     from companion.runs.digest import code_digest  # here: the frame stands above this module
 

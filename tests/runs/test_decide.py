@@ -65,14 +65,6 @@ def test_a_job_that_would_not_end_in_time_is_not_begun(checkout):
     assert not checkout.stored()
 
 
-def test_time_in_which_no_job_would_end_goes_to_longer_ones(checkout):
-    plan(checkout, PLAN.replace("0.003", "30"))
-    code, out, err = checkout.run("decide", "--hours", "0.1")
-    assert code == 0 and out.startswith("6 jobs stored") and len(checkout.stored()) == 6
-    assert "left for now, a job takes about 36000 s, more than is left" in err
-    assert "begun for 6 minutes, too few for a job; what it trains is kept" in err
-
-
 def test_bad_input_is_one_line(checkout):
     for arguments in (("--hours", "0"), ("--hours", "soon"), ("toy/fig98",), ("--hours", "inf")):
         code, _, err = checkout.run("decide", *arguments)

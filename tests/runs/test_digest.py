@@ -41,21 +41,6 @@ def test_code_that_compute_reaches_counts_and_nothing_else(checkout):
     assert digest(checkout) not in (before, after)
 
 
-def test_a_training_that_can_go_on_is_the_same_code(checkout):
-    loop = checkout.root / "src/alignbook/training/loop.py"
-    edit(
-        checkout.experiment,
-        "import pandas as pd\n",
-        "import pandas as pd\n\nfrom alignbook.training.loop import train\n\nLOOP = train\n",
-    )
-    edit(checkout.experiment, "* rate", "* rate * len([LOOP])")
-    before = digest(checkout)
-    edit(loop, "@resumable\n", "")
-    assert digest(checkout) == before
-    edit(loop, "def train(\n", "@torch.no_grad()\ndef train(\n")  # another decorator counts
-    assert digest(checkout) != before
-
-
 def test_every_version_of_python_gives_the_same_digest():
     """Written down once: what ast.unparse and ast.dump write has changed between versions."""
     import ast

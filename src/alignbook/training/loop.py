@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from alignbook.errors import require_finite
-from alignbook.resuming import resumable
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,6 @@ class Trained:
     loss: float
 
 
-@resumable
 def train(
     step,
     examples,

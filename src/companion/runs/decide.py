@@ -2,15 +2,14 @@
 
 ``alignbook decide`` lists the undecided claims; ``alignbook decide --hours 5`` computes the missing jobs of
 :mod:`~companion.runs.plans`, those first that decide a headline, then the cheapest. What is stored is not
-computed again, so an interrupted session loses the jobs in hand alone; :mod:`alignbook.resuming` keeps what
-they trained. So the time in which no job would end goes to jobs that take longer.
+computed again, so an interrupted session loses the jobs in hand alone.
 """
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
-from alignbook import resuming, system
+from alignbook import system
 from alignbook.errors import AlignbookError
 from companion.runs import costs, digest, engine, kept, notebooks, plans, results
 
@@ -70,12 +69,6 @@ class Work:
         """Core hours that are left."""
         return sum(self.seconds) / 3600
 
-    def left(self):
-        """It without the jobs that have been stored meanwhile."""
-        pairs = zip(self.missing, self.seconds, strict=True)
-        kept = [(job, taken) for job, taken in pairs if results.peek(job) is None]
-        return replace(self, missing=[job for job, _ in kept], seconds=[taken for _, taken in kept])
-
 
 def undecided():
     """Every :class:`Undecided` claim of the pages as they stand, the headlines first, then the cheapest."""
@@ -127,8 +120,7 @@ def work(hours, *, names=(), workers=None, scheduler=None, device="auto", say):
 
     names : as in :func:`queue`. workers : processes at once, by default one per core, or one on a GPU.
     scheduler : of a Dask cluster that computes instead. First come the jobs that are expected to end in time.
-    In what is left, but not on a cluster, others are begun, and ended when the time is up: what they trained
-    is kept. A plan whose job fails is told and left, the others go on.
+    Only those are begun. A plan whose job fails is told and left, the others go on.
     """
     if not hours > 0:
         raise AlignbookError("hours must be above 0")
@@ -140,14 +132,12 @@ def work(hours, *, names=(), workers=None, scheduler=None, device="auto", say):
     waiting = queue(names)
     if waiting:
         results.require_writable()
-    able = []
     with engine.kept_workers():
         for number, item in enumerate(waiting, 1):
             head = f"[plan {number}/{len(waiting)}] {item.plan}"
             if lacking := system.lacks(item.plan.needs):
                 say(f"{head}: left out, this machine has no {lacking}")
                 continue
-            able.append((head, item))
             if time.monotonic() + min(item.seconds) > until:
                 say(f"{head}: left for now, a job takes about {min(item.seconds):.0f} s, more than is left")
                 continue
@@ -156,21 +146,12 @@ def work(hours, *, names=(), workers=None, scheduler=None, device="auto", say):
             try:
                 stored += _compute(item, head, until, workers, scheduler, device, say)
             except AlignbookError as error:
-                able.pop()
                 say(f"{head}: {error}")
-        for head, item in () if scheduler else able:
-            item, left = item.left(), until - time.monotonic()
-            if item.missing and left > resuming.EVERY:
-                say(f"{head}: begun for {left / 60:.0f} minutes, too few for a job; what it trains is kept")
-                try:
-                    stored += _compute(item, head, until, workers, None, device, say, cut=True)
-                except AlignbookError as error:
-                    say(f"{head}: {error}")
     return stored
 
 
-def _compute(item, head, until, workers, scheduler, device, say, cut=False):
-    """How many of its jobs are stored now; those that do not fit are left, or, with ``cut``, ended."""
+def _compute(item, head, until, workers, scheduler, device, say):
+    """How many of its jobs are stored now; those that do not fit are left."""
     if scheduler is not None:
         from companion.runs import cluster
 
@@ -190,9 +171,13 @@ def _compute(item, head, until, workers, scheduler, device, say, cut=False):
         return time.monotonic() + takes[results.location(job)] <= until
 
     engine.in_workers(
-        item.missing, partial(engine.compute_one, device=device, replace=False), workers, say, done=done,
-        **{"until": until} if cut else {"admits": fits},
-    )  # fmt: skip
+        item.missing,
+        partial(engine.compute_one, device=device, replace=False),
+        workers,
+        say,
+        done=done,
+        admits=fits,
+    )
     return len(takes) - len(waiting)
 
 

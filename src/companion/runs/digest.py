@@ -28,11 +28,10 @@ PACKAGES = (PACKAGE, FRAME_PACKAGE)
 SOURCES = Path(__file__).parents[2]  # the folder that holds the package
 STUDIES = "notebooks"  # the folder of a checkout that holds its studies
 # What does not count: how the data come here and how their digest is made, since their content has one of its
-# own; whether what a function makes is read where that function made it before; whether a training goes on
-# where it was; how torchvision is found; and the recorder's figure, which no job draws.
+# own; whether what a function makes is read where that function made it before; how torchvision is found; and
+# the recorder's figure, which no job draws.
 BOUNDARY = {
     (f"{PACKAGE}.training.pretrained", "checkpoint"),
-    (f"{PACKAGE}.resuming", "resumable"),
     (f"{PACKAGE}.data.images", "digest"),
     (f"{PACKAGE}.data.images", "fetch"),
     (f"{PACKAGE}.data.tables", "fetch_table"),

@@ -5,7 +5,6 @@ runs on one thread of a worker process: the numbers do not depend on how many ru
 """
 
 import json
-import math
 import multiprocessing
 import os
 import platform
@@ -25,7 +24,7 @@ from functools import cached_property, partial
 import numpy as np
 import pandas as pd
 
-from alignbook import checkpoints, paths, resuming, system
+from alignbook import checkpoints, paths, system
 from alignbook.errors import AlignbookError, Diverged, fault, logged, on_one_line
 from companion import findings
 from companion.claims import Claim, KeyNumber, needed
@@ -411,12 +410,11 @@ def run_jobs(jobs, *, device="auto", workers=None, scheduler=None, recompute="mi
     return [found[job.name] for job in jobs]
 
 
-def in_workers(jobs, task, workers, say, *, done, until=math.inf, admits=None):
+def in_workers(jobs, task, workers, say, *, done, admits=None):
     """Call ``task(job)`` for every job in ``workers`` processes of one thread each.
 
     task : picklable; its jobs may ``report``, which becomes lines of progress for ``say(text)``
     done : callable(job, result), called here as jobs finish
-    until : time.monotonic() at which those that still run are ended, and none is begun
     admits : callable(job) → bool, asked when a worker is free: whether the job is begun at all
 
     Raises AlignbookError for the first job that fails, once those in hand are finished.
@@ -438,8 +436,7 @@ def in_workers(jobs, task, workers, say, *, done, until=math.inf, admits=None):
     sound = False
     try:
         while pending:
-            left = until - time.monotonic()
-            finished, _ = wait(pending, timeout=max(0, min(1.0, left)), return_when=FIRST_COMPLETED)
+            finished, _ = wait(pending, timeout=1.0, return_when=FIRST_COMPLETED)
             _drain(crew.reports, shares)
             for future in [f for f in pending if f in finished]:  # in order: the first failure is told
                 job = pending.pop(future)
@@ -464,9 +461,6 @@ def in_workers(jobs, task, workers, say, *, done, until=math.inf, admits=None):
                 told = time.monotonic()
                 lines = [f"{name} {shares[name][0]:.0%} {shares[name][1]}".strip() for name in running]
                 say(f"[{finished_jobs}/{len(jobs)} jobs, {told - began:.0f} s] {', '.join(lines)}")
-            if pending and left <= 0:
-                crew.terminate()
-                break
         sound = not pending and not failure
     except BaseException:
         crew.terminate()
@@ -581,7 +575,7 @@ def compute(job, device):
 
     step = None
     try:
-        with resuming.job(lambda: _made_from(job, device)), float32_convolutions():
+        with float32_convolutions():
             table = job.compute(**job.arguments, device=torch.device(device), report=report)
     except Diverged as error:
         table, step = None, error.step
@@ -593,12 +587,6 @@ def compute(job, device):
         raise AlignbookError(f"job {job.name} of {results.owner(job)} failed: no table with rows")
     seconds = time.monotonic() - began
     return table, step, seconds, seconds + checkpoints.spared() - spared
-
-
-def _made_from(job, device):
-    """Everything that what ``job`` computes depends on."""
-    origin = results.origin(job) | {"commit": None, "device": device, "processor": system.features(device)}
-    return origin | {"arguments": job.arguments}
 
 
 def _failure(job, error):
