@@ -209,7 +209,7 @@ class Checkout:
 
     def start(self, *arguments, **environment):
         return subprocess.Popen(
-            [sys.executable, "-m", "companion.cli", *arguments],
+            [sys.executable, "-m", "alignbook.cli", *arguments],
             cwd=self.root,
             env=self.environment(**environment),
             text=True,
@@ -223,7 +223,7 @@ class Checkout:
     def run(self, *arguments, **environment):
         """(exit status, standard output, standard error)"""
         if all(name.startswith("ALIGNBOOK_") for name in environment):
-            command = ["-m", "companion.cli", *arguments]
+            command = ["-m", "alignbook.cli", *arguments]
             return self.forks.run(command, self.root, self.environment(**environment), timeout=180)
         process = self.start(*arguments, **environment)
         out, err = process.communicate(timeout=180)

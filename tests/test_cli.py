@@ -194,7 +194,7 @@ def test_a_folder_without_notebooks_or_for_the_build_is_one_line(checkout, tmp_p
 
 def test_a_working_folder_that_is_gone_is_one_line(checkout):
     gone = checkout.root / "gone"
-    command = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m companion.cli list"
+    command = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m alignbook.cli list"
     gone.mkdir()
     told = {"env": checkout.environment(), "text": True, "capture_output": True}
     done = subprocess.run(["sh", "-c", command], **told)
@@ -257,7 +257,7 @@ def test_a_data_set_of_ones_own_is_told_how_to_be_used(checkout, tmp_path):
 
 
 def test_a_full_disk_is_one_line(checkout):
-    command, where = [sys.executable, "-m", "companion.cli", "list"], {"cwd": checkout.root}
+    command, where = [sys.executable, "-m", "alignbook.cli", "list"], {"cwd": checkout.root}
     with open("/dev/full", "w") as full:
         pipes = {"stdout": full, "stderr": subprocess.PIPE}
         done = subprocess.run(command, env=checkout.environment(), text=True, **where, **pipes)
@@ -279,7 +279,7 @@ def test_paths_in_the_environment_are_relative_to_where_the_command_runs(checkou
     elsewhere = checkout.root / "elsewhere"
     elsewhere.mkdir()
     done = subprocess.run(
-        [sys.executable, "-m", "companion.cli", "run", "fig99", "-p", "seeds=1"],
+        [sys.executable, "-m", "alignbook.cli", "run", "fig99", "-p", "seeds=1"],
         cwd=elsewhere,
         env=checkout.environment(ALIGNBOOK_RESULTS="store"),
         text=True,
@@ -309,7 +309,7 @@ def test_a_short_name_that_fits_two_notebooks_is_refused(checkout):
 def test_a_reader_that_closes_the_pipe_is_no_error(checkout):
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "companion.cli", "list"]
+    command = [sys.executable, "-m", "alignbook.cli", "list"]
     done = subprocess.run(
         command, cwd=checkout.root, env=checkout.environment(), stdout=write, stderr=subprocess.PIPE
     )
@@ -374,7 +374,7 @@ def test_run_leaves_an_executed_notebook_without_machine_paths(checkout):
 def test_a_truncated_archive_is_one_line_and_stores_nothing(tmp_path):
     (tmp_path / "mnist.npz").write_bytes(b"PK\x03\x04 and no more")
     folders = {"ALIGNBOOK_DATA": str(tmp_path), "ALIGNBOOK_RESULTS": str(tmp_path / "results")}
-    command = [sys.executable, "-m", "companion.cli", "run", "signal_propagation/fig03", "--profile", "smoke"]
+    command = [sys.executable, "-m", "alignbook.cli", "run", "signal_propagation/fig03", "--profile", "smoke"]
     # Jobs on other images could end meanwhile: there are none.
     command += ["-p", 'datasets=["mnist"]', "-p", 'choice_datasets=["mnist"]', "--workers", "1"]
     command += ["-p", "variation_dataset=mnist"]

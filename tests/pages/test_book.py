@@ -77,7 +77,7 @@ def built(request, tmp_path_factory):
 
 def build(request, kind, folder):
     environment = os.environ | {"ALIGNBOOK_BUILD": str(folder), "ALIGNBOOK_DATA": str(folder / "no-data")}
-    command = [sys.executable, "-m", "companion.cli", "book"]
+    command = [sys.executable, "-m", "alignbook.cli", "book"]
     command += ["--profile", "smoke"] if kind == "smoke" else []
     whole = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     lines = []

@@ -44,7 +44,7 @@ def test_commands_print_what_the_reference_shows(tmp_path):
     for line, shown in kept:
         if line.startswith("compare"):
             shutil.copytree(tmp_path / "data" / "results", tmp_path / "my-results")
-        command = [sys.executable, "-m", "companion.cli", *line.split()]
+        command = [sys.executable, "-m", "alignbook.cli", *line.split()]
         whole = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         where = {"cwd": tmp_path, "env": environment}
         if line.startswith("new"):

@@ -139,7 +139,7 @@ def told(checkout):
 @contextmanager
 def asking(checkout, cluster, *arguments, **environment):
     """An asker that takes 8 s for a silence, and what it has said so far."""
-    code = "import sys; from companion.cli import main; from companion.runs import cluster; "
+    code = "import sys; from alignbook.cli import main; from companion.runs import cluster; "
     code += "cluster.SILENCE, cluster.TELL_EVERY = 8, 0.5; sys.exit(main())"
     command = ["-c", code, *RUN, *arguments, "--scheduler", cluster.address]
     with tempfile.TemporaryFile() as err, open(os.devnull, "r+") as null:

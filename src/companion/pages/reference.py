@@ -272,7 +272,7 @@ def commands():
 
     Of the commands in ``_PRINTS`` it has what they print today, of those in ``_KEPT`` what a test has seen.
     """
-    from companion.cli import _parser
+    from alignbook.cli import _parser
 
     given = examples()
     parts = [
@@ -310,7 +310,7 @@ def kept():
 
 def printed(line):
     """The first lines that the command ``line`` prints here; none where it cannot do its work."""
-    from companion.cli import _parser
+    from alignbook.cli import _parser
 
     options, output = _parser().parse_args(shlex.split(line)), io.StringIO()
     try:
