@@ -1,5 +1,6 @@
 # make book: the environment, every notebook and the book. PROFILE=smoke|quick|paper chooses what it shows.
-# make test: the whole suite. make lab: the notebooks in JupyterLab. make clean: all that was generated but your results.
+# make test: what must pass before every push; SELECT='not slow and not book' leaves out the book. make test-all: everything.
+# make lab: the notebooks in JupyterLab. make clean: all that was generated but your results.
 # make fuzz attacks the metrics with some thousand odd arguments: ten minutes.
 # make bench, bench-list, bench-notebooks and bench-cluster measure, see CONTRIBUTING.md; WORK='name ...' takes some.
 SHELL := bash
@@ -23,7 +24,7 @@ $(error $(VENV) was made in $(dir $(WAS)): remove it ("rm -rf $(VENV)") and call
 endif
 endif
 
-.PHONY: book test lab fuzz bench bench-list bench-notebooks bench-cluster env lint clean
+.PHONY: book test test-all lab fuzz bench bench-list bench-notebooks bench-cluster env lint clean
 
 book: $(READY)
 	@echo 'the book: about three minutes the first time (smoke: four), less than one when nothing has changed'
@@ -31,8 +32,16 @@ book: $(READY)
 	@echo 'to change a figure: $(BIN)/alignbook run representation_alignment/fig04 -p spread=0.5 --open'
 
 test: $(READY)
-	@echo 'the whole suite: about twenty minutes on two cores'
-	@$(BIN)/python -m pytest -n auto --dist worksteal
+	@echo 'what must pass before every push: at most eight minutes on two cores'
+	@$(BIN)/python -m pytest -n auto --dist worksteal $(if $(SELECT),-m '$(SELECT)')
+	@echo 'all tests pass'
+
+# With the stored book, long fuzzing, the lowest versions and other people's networks.
+test-all: $(READY)
+	@echo 'every test: about an hour on two cores'
+	@ALIGNBOOK_FUZZ=$(or $(CASES),2000) $(BIN)/python -m pytest -n auto --dist worksteal -m ''
+	@scripts/lowest.sh
+	@scripts/others.sh
 	@echo 'all tests pass'
 
 # Its root must be here, where pyproject.toml says what a notebook keeps when it is saved.

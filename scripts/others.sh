@@ -7,5 +7,5 @@ venv="${VENV:-.venv-others}"
 "${PYTHON:-python3}" -m venv --clear "$venv"
 "$venv/bin/pip" install --quiet --disable-pip-version-check --constraint constraints.txt \
   --editable '.[book,test,others]'
-"$venv/bin/python" -m pytest -q -W default tests/probing/test_packages.py tests/recording/test_trainers.py \
+"$venv/bin/python" -m pytest -q -W default -m "" tests/probing/test_packages.py tests/recording/test_trainers.py \
   tests/test_package.py tests/pages/test_reference.py

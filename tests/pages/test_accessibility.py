@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from companion.pages.accessibility import mended
-from tests.pages.test_book import PAGES, Reader, built  # noqa: F401, a fixture
+from tests.pages.test_book import PAGES, STORED, Reader, built  # noqa: F401, a fixture
 
 RUN = """axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations.flatMap(
     rule => rule.nodes.map(node => `${rule.id}: ${node.target.join(" ")}`)))"""
@@ -43,7 +43,7 @@ def test_a_name_in_the_sidebar_breaks_after_its_dot():
 
 
 @pytest.mark.book
-@pytest.mark.parametrize("built", ["stored"], indirect=True)
+@STORED
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_breaks_a_rule_of_accessibility(built, browser, checker, scheme):  # noqa: F811
     html, _ = built

@@ -53,7 +53,9 @@ PAGES = [*NAMES, *PROSE, *REFERENCE, *CHAPTERS]
 PHONE = {"width": 390, "height": 844}
 
 
-BOTH = pytest.mark.parametrize("built", ["smoke", "stored"], indirect=True)
+OF_STORED = pytest.param("stored", marks=pytest.mark.slow)
+BOTH = pytest.mark.parametrize("built", ["smoke", OF_STORED], indirect=True)
+STORED = pytest.mark.parametrize("built", [OF_STORED], indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -125,7 +127,7 @@ def test_says_how_far_it_is_and_how_long_each_part_took(built):
     assert str(html / "index.html") in out
 
 
-@pytest.mark.parametrize("built", ["stored"], indirect=True)
+@STORED
 def test_readers_see_stored_results_that_are_fresh(built):
     html, out = built
     assert "computing" not in out and "warning" not in out
@@ -571,7 +573,7 @@ def test_every_page_says_in_its_head_what_it_shows(built):
         assert name not in NAMES or f"share/{name}.png" in image
 
 
-@pytest.mark.parametrize("built", ["stored"], indirect=True)
+@STORED
 def test_every_thumbnail_that_a_study_names_is_a_panel_of_its_figure(built):
     html, _ = built
     for book in (book for book in notebooks.every() if book.thumbnail > 1):

@@ -8,7 +8,10 @@ import alignbook
 from alignbook.data.torchvision_shim import import_torchvision
 from alignbook.probing import weights
 
-pytestmark = pytest.mark.filterwarnings("default")  # the packages' own warnings are not ours
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("default"),
+]  # the packages' own warnings are not ours
 N = 16
 IDS = torch.randint(0, 50, (N, 7), generator=torch.Generator().manual_seed(0))
 

@@ -11,7 +11,7 @@ from alignbook import Recorder
 from alignbook.data.torchvision_shim import import_torchvision
 from alignbook.recording import hugging_face, lightning
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 if find_spec("torchvision"):
     import_torchvision()  # before Lightning and Hugging Face import it
 INSTRUMENTS = ["loss", "alignment", "curvature", "deviation"]
