@@ -5,6 +5,7 @@ runs on one thread of a worker process: the numbers do not depend on how many ru
 """
 
 import json
+import math
 import multiprocessing
 import os
 import platform
@@ -410,11 +411,12 @@ def run_jobs(jobs, *, device="auto", workers=None, scheduler=None, recompute="mi
     return [found[job.name] for job in jobs]
 
 
-def in_workers(jobs, task, workers, say, *, done, admits=None):
+def in_workers(jobs, task, workers, say, *, done, until=math.inf, admits=None):
     """Call ``task(job)`` for every job in ``workers`` processes of one thread each.
 
     task : picklable; its jobs may ``report``, which becomes lines of progress for ``say(text)``
     done : callable(job, result), called here as jobs finish
+    until : time.monotonic() at which those that still run are ended, and none is begun
     admits : callable(job) → bool, asked when a worker is free: whether the job is begun at all
 
     Raises AlignbookError for the first job that fails, once those in hand are finished.
@@ -436,7 +438,8 @@ def in_workers(jobs, task, workers, say, *, done, admits=None):
     sound = False
     try:
         while pending:
-            finished, _ = wait(pending, timeout=1.0, return_when=FIRST_COMPLETED)
+            left = until - time.monotonic()
+            finished, _ = wait(pending, timeout=max(0, min(1.0, left)), return_when=FIRST_COMPLETED)
             _drain(crew.reports, shares)
             for future in [f for f in pending if f in finished]:  # in order: the first failure is told
                 job = pending.pop(future)
@@ -461,6 +464,9 @@ def in_workers(jobs, task, workers, say, *, done, admits=None):
                 told = time.monotonic()
                 lines = [f"{name} {shares[name][0]:.0%} {shares[name][1]}".strip() for name in running]
                 say(f"[{finished_jobs}/{len(jobs)} jobs, {told - began:.0f} s] {', '.join(lines)}")
+            if pending and left <= 0:
+                crew.terminate()
+                break
         sound = not pending and not failure
     except BaseException:
         crew.terminate()
