@@ -12,7 +12,7 @@ from alignbook import paths
 from alignbook.errors import AlignbookError
 from companion import cli, findings
 from companion.claims import Claim
-from companion.pages import chapter, contents, coverage
+from companion.pages import chapter, contents, coverage, glance
 from companion.runs import notebooks
 from tests.pages.test_generated import made
 
@@ -153,11 +153,16 @@ def test_a_landing_argues_answers_shows_and_counts():
     assert text.startswith(begin)
     assert re.findall(r'class="ab-card" id="(\w+)"', text) == ["a", "b"]
     assert text.count("<img") == 1 and 'src="../_images/f.svg" alt="A &lt;line&gt;"' in text
-    assert '<span class="ab-letter">c<sub>l</sub></span> rises' in text and text.endswith("## Exercises\n")
+    assert "It rises to 3." in text and text.endswith("## Exercises\n")
     for paper in WITH_PAPER:
         argument = (paths.root() / "book" / "chapters" / f"{paper}.md").read_text(encoding="utf-8")
         first = argument.split("\n\n")[1]
         assert 3 <= len(re.findall(r"[.:](?=\s|$)", first)) <= 5, paper
+
+
+def test_a_card_opens_with_at_least_eight_words_of_the_finding():
+    assert glance.opening("Yes. In all 50 of them, 3.5 times. And more.") == "Yes. In all 50 of them, 3.5 times."
+    assert glance.opening("It is.") == "It is."
 
 
 @pytest.mark.parametrize("paper", PAPERS)

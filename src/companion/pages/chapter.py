@@ -31,9 +31,21 @@ def write(paper, argument, exercises, records):
     records : list of record.Record
         The chapter's pages, in the book's order.
     """
+    title, _, rest = argument.partition("\n")
+    says, _, since = rest.partition("## Before and since\n")
     cards = "".join(glance.card(record) for record in records)
-    parts = [argument.rstrip(), "", *answer(paper, records), "## Figure by figure", ""]
-    parts += [glance.headlines(records), "", f'<div class="ab-cards">{cards}</div>', ""]
+    parts = [title, "", *answer(paper, records)]
+    parts += ["## What the paper says", ""] if since else []
+    parts += [says.strip(), ""]
+    parts += [
+        "## Figure by figure",
+        "",
+        glance.headlines(records),
+        "",
+        f'<div class="ab-cards">{cards}</div>',
+        "",
+    ]
+    parts += ["## Before and since", "", since.strip(), ""] if since else []
     parts += [coverage.section(paper, records), exercises]
     return "\n".join(parts)
 

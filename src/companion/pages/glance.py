@@ -1,6 +1,7 @@
 """Generated pages that show many notebooks at a glance: cards of the chapters, all findings."""
 
 import html
+import re
 from collections import Counter
 
 from companion import findings
@@ -49,15 +50,22 @@ def word_of(record):
 
 
 def card(record):
-    """HTML of a page on its chapter's landing: figure, claim, verdict and finding."""
-    slug, word = record.slug, page.says(record.paper)
+    """HTML of a page on its chapter's landing: figure, question, word and what was seen, in short."""
+    slug = record.slug
     return (
         f'<div class="ab-card" id="{html.escape(slug)}">{thumbnail(record, "../")}<div>'
         f'<p class="ab-card-title">{_link(record, slug)}</p>'
-        f'<p class="ab-claim"><span class="ab-word">{word}</span> {marked(record.statement)}</p>'
-        f'<p><span class="ab-word">We saw</span> {verdict(record)}<br>{page.parted(record.finding)}</p>'
-        f"</div></div>"
+        f"<p>{verdict(record)} {marked(opening(record.finding.text))}</p></div></div>"
     )
+
+
+def opening(text):
+    """The first sentence of ``text``, with as many more as make eight words."""
+    sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z0-9])", text)
+    for count in range(1, len(sentences)):
+        if len(" ".join(sentences[:count]).split()) >= 8:
+            return " ".join(sentences[:count])
+    return text
 
 
 def _link(record, page):
