@@ -98,9 +98,11 @@ seeds: int = 3  # [1, 100]: independent runs
 ```{code-cell} ipython3
 :tags: [remove-input]
 
-from companion.pages.page import Page
+import companion
 
-page = Page("toy/fig99_toy", globals())
+parameters = companion.parameters("toy/fig99_toy", globals())
+run = companion.run("toy/fig99_toy", progress=print, **parameters)
+page = companion.Page(run)
 ```
 
 ```{code-cell} ipython3

@@ -1,11 +1,17 @@
 """The book's frame: runs studies, judges statements, renders pages; it knows no network and no paper.
 
 ``companion.run`` computes or loads the results of a study, ``companion.Claim`` is a judged statement.
+A notebook reads its parameters with ``companion.parameters`` and shows the run on a ``companion.Page``.
 """
 
 import importlib
 
-PUBLIC = {"run": "companion.runs.engine", "Claim": "companion.claims"}
+PUBLIC = {
+    "parameters": "companion.runs.notebooks",
+    "run": "companion.runs.engine",
+    "Page": "companion.pages.page",
+    "Claim": "companion.claims",
+}
 __all__ = [*PUBLIC]
 
 

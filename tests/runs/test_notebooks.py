@@ -39,11 +39,12 @@ def test_ruff_checks_the_cells(tmp_path):
 
 def test_has_every_part_of_a_page(notebook):
     text = notebook.source.read_text()
-    assert f'Page("{notebook.name}", globals())' in text and "{cite" in text
+    named = [f'companion.parameters("{notebook.name}", globals())', f'companion.run("{notebook.name}", ']
+    assert all(part in text for part in named) and "{cite" in text
     assert "jobs" in vars(notebook.experiment) and "STATEMENTS" in vars(notebook.reading)
     assert 20 < len(notebook.claim) and "$" not in notebook.claim and "\n" not in notebook.claim
-    order = ["globals())", "plt.show()", "page.key_numbers(", "## How to read it", "## What we learned"]
-    order += ["## Try it", "page.data(", "## Audit", "page.audit()"]
+    order = ["companion.Page(run)", "plt.show()", "page.key_numbers(", "## How to read it"]
+    order += ["## What we learned", "## Try it", "page.data(", "## Audit", "page.audit()"]
     assert notebook.title.endswith("?"), notebook.title
     places = [text.index(part) for part in order]
     assert places == sorted(places)

@@ -364,7 +364,8 @@ def _set_parameters(text, spec, values):
 
 def _write_notebook(executed, path):
     """Write the notebook without papermill's record, which holds this machine's paths, and without what
-    differs from one execution to the next: times, and names of cells that were drawn at random.
+    differs from one execution to the next: times, and names of cells that were drawn at random. The warning
+    of stale results goes, too: the page's first line says it.
     """
     import nbformat
 
@@ -373,7 +374,13 @@ def _write_notebook(executed, path):
         cell.metadata.pop("papermill", None)
         cell.metadata.pop("execution", None)
         cell["id"] = f"cell-{number}"
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if not _warns_of_stale(output)]
     nbformat.write(executed, path)
+
+
+def _warns_of_stale(output):
+    return output.get("name") == "stderr" and f" {engine.Stale.__name__}: " in output["text"]
 
 
 def _quiet_kernels():

@@ -1,19 +1,17 @@
-"""A notebook's page: validated parameters, results, and the parts that every page shows."""
+"""A notebook's page: the parts that every page shows of a run."""
 
 import base64
 import html
 import inspect
 import json
 import re
-import types
-import warnings
 from dataclasses import asdict, replace
 from functools import cache
 
 import pandas as pd
 from IPython.display import HTML, display
 
-from alignbook import paths, system
+from alignbook import paths
 from alignbook.errors import AlignbookError
 from companion.claims import NOT_JUDGED
 from companion.pages import share, style
@@ -24,29 +22,16 @@ from companion.runs import engine, notebooks, parameters, plans, results
 
 SAID = "alignbook"  # of a page's first output: the metadata that other pages are made from
 _CODE = re.compile(r"`([^`]+)`")
-_KERNEL_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "Page", "page", "papermill"}
 TOY = "embedded stand-in data, toy sizes: reproduces nothing"
 LARGEST = 500_000  # bytes of a figure's data, which stand in the page itself
 
 
 class Page:
-    """What a notebook shows, from its name and its namespace.
+    """What a notebook shows of ``run``, an engine.Run; the page's first lines are displayed at once."""
 
-    Raises AlignbookError for parameters that the notebook's cell does not allow, names that
-    papermill injected and no parameter has included.
-    """
-
-    def __init__(self, name, namespace):
-        self.notebook = notebooks.find(name)
-        spec = parameters.read(self.notebook)
-        given = {k: v for k, v in namespace.items() if _is_parameter(k, v)}
-        self.parameters = parameters.resolve(self.notebook, overrides=given)
-        missing = [known for known in spec if known not in given]
-        if missing:
-            raise AlignbookError(f"{self.notebook.name}: no value for {', '.join(missing)}")
-        with warnings.catch_warnings(action="ignore", category=engine.Stale):  # the banner says it
-            self.run = engine.run(self.notebook.name, progress=system.to_stderr, **self.parameters)
-        self.table = self.run.table
+    def __init__(self, run):
+        self.run, self.table, self.parameters = run, run.table, run.parameters
+        self.notebook = notebooks.find(run.name)
         style.apply()
         _vector_figures()
         said = {
@@ -291,15 +276,6 @@ def _value(value):
 def _data_origin(record):
     made_from = [record[field] for field in results.DATASETS.values() if record.get(field)]
     return ", ".join(f"{data['name']} {data['sha256'][:12]}" for data in made_from) or "generated"
-
-
-def _is_parameter(name, value):
-    return not (
-        name.startswith("_")
-        or name in _KERNEL_NAMES
-        and not isinstance(value, str | int | float)  # else somebody's parameter
-        or isinstance(value, types.ModuleType | types.FunctionType | type)
-    )
 
 
 def _vector_figures():

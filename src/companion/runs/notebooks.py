@@ -3,6 +3,7 @@
 A study has a folder of its own, ``notebooks/<paper>/<slug>/``, see :mod:`companion.studies`.
 """
 
+import ast
 import difflib
 import importlib
 import re
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from alignbook import paths
 from alignbook.errors import AlignbookError, fault
-from companion.runs.parameters import UNREADABLE, read_yaml
+from companion.runs.parameters import UNREADABLE, read, read_yaml
 
 SOURCE = "notebook.md"
 OWN = "synthesis"  # the chapter that has no paper: what it asks and claims is ours
@@ -203,6 +204,35 @@ def find(name):
     near = difflib.get_close_matches(name, books, n=1, cutoff=0.3)
     hint = f"; did you mean {near[0]}?" if near else "; see: alignbook list"
     raise AlignbookError(f"no notebook {name!r}{hint}")
+
+
+def parameters(name, namespace):
+    """The values that the cells of notebook ``name`` give its parameters.
+
+    Parameters
+    ----------
+    name : str
+        As :func:`find` takes it.
+    namespace : dict
+        The notebook's ``globals()``.
+
+    Returns
+    -------
+    dict
+        Every parameter, and every name that papermill has injected, whether a parameter has it or not.
+
+    Raises
+    ------
+    AlignbookError
+        Where the parameters cell has not run.
+    """
+    names = [*read(find(name))]
+    for cell in namespace.get("In", ()):
+        if cell.startswith("# Parameters\n"):  # papermill's
+            names += [node.targets[0].id for node in ast.parse(cell).body]
+    if missing := [each for each in names if each not in namespace]:
+        raise AlignbookError(f"{name}: no value for {', '.join(missing)}; run the parameters cell first")
+    return {each: namespace[each] for each in names}
 
 
 _CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
