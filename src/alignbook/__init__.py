@@ -8,6 +8,53 @@ The public face: ``load``, ``patch_covariance``, ``misalignment``, ``transfer_fu
 """
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from alignbook.data import load as load
+    from alignbook.errors import AlignbookError as AlignbookError
+    from alignbook.metrics.cka import cka as cka
+    from alignbook.probing import Probe as Probe
+    from alignbook.probing import compare as compare
+    from alignbook.probing import probe as probe
+    from alignbook.probing.layer_cka import layer_cka as layer_cka
+    from alignbook.probing.representations import activations as activations
+    from alignbook.probing.representations import layer_ranks as layer_ranks
+    from alignbook.probing.representations import tangent_kernel as tangent_kernel
+    from alignbook.public import (
+        alignment_curve as alignment_curve,
+    )
+    from alignbook.public import (
+        filter_normalised_directions as filter_normalised_directions,
+    )
+    from alignbook.public import (
+        hessian_eigenvalues as hessian_eigenvalues,
+    )
+    from alignbook.public import (
+        landscape as landscape,
+    )
+    from alignbook.public import (
+        loss_variation as loss_variation,
+    )
+    from alignbook.public import (
+        misalignment as misalignment,
+    )
+    from alignbook.public import (
+        patch_covariance as patch_covariance,
+    )
+    from alignbook.public import (
+        spectral_density as spectral_density,
+    )
+    from alignbook.public import (
+        tangent_alignment as tangent_alignment,
+    )
+    from alignbook.public import (
+        transfer_function as transfer_function,
+    )
+    from alignbook.public import (
+        weight_deviation as weight_deviation,
+    )
+    from alignbook.recording import Recorder as Recorder
 
 __version__ = "0.3.0.dev0"
 
@@ -19,13 +66,13 @@ PUBLIC = {
     "transfer_function": "alignbook.public",
     "alignment_curve": "alignbook.public",
     "tangent_alignment": "alignbook.public",
-    "cka": "alignbook.public",
-    "layer_cka": "alignbook.public",
+    "cka": "alignbook.metrics.cka",
+    "layer_cka": "alignbook.probing.layer_cka",
     "hessian_eigenvalues": "alignbook.public",
     "spectral_density": "alignbook.public",
-    "tangent_kernel": "alignbook.public",
-    "activations": "alignbook.public",
-    "layer_ranks": "alignbook.public",
+    "tangent_kernel": "alignbook.probing.representations",
+    "activations": "alignbook.probing.representations",
+    "layer_ranks": "alignbook.probing.representations",
     "weight_deviation": "alignbook.public",
     "filter_normalised_directions": "alignbook.public",
     "landscape": "alignbook.public",

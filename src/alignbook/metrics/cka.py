@@ -4,13 +4,14 @@ import numpy as np
 import torch
 
 from . import arrays
-from .checks import integer
+from .checks import integer, one_of, one_sentence
 
 LEAST = 4  # examples: the unbiased estimator divides by n (n - 3)
 BLOCK = 2**22  # entries of Gram matrices that are held at once: 32 MiB
 EQUAL = 1e-10  # the debiased Gram matrix squared and summed, over the squared trace: below it, no structure
 
 
+@one_sentence
 def cka(
     x: np.ndarray | torch.Tensor, y: np.ndarray | torch.Tensor, debiased: bool = True,
     batch_size: int | None = None,
@@ -79,6 +80,7 @@ def cka(
     >>> alignbook.cka(x, rng.standard_normal((100, 500)), debiased=False) > 0.3
     True
     """
+    one_of(debiased, "debiased", (True, False))
     least = _least(x), _least(y)
     x, y = _features(x, "x"), _features(y, "y")
     if len(x) != len(y):

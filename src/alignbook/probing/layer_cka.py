@@ -3,13 +3,14 @@
 import functools
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.metrics.checks import integer
+from alignbook.metrics.checks import one_of, one_sentence, patterns, whole
 from alignbook.metrics.cka import LEAST, centred_gram, enough
 from alignbook.metrics.evaluation import evaluation_mode
 
@@ -17,15 +18,17 @@ from . import masks
 from .axes import ALONE, axes, returning, values_of
 from .data import cast, leaves, mapped, taken
 from .gathering import batches
+from .in_place import checked_network, left_alone
 from .measurable import measurable
 from .network import device_of
 
 MEASURES = ("cka", "procrustes", "cca")
 
 
+@one_sentence
 def layer_cka(
-    model: nn.Module, inputs, other: nn.Module | None = None, layers: Iterable[str] | None = None,
-    batch_size: int = 256, measure: str = "cka",
+    model: nn.Module, inputs: Any, other: nn.Module | None = None, layers: Iterable[str] | None = None,
+    batch_size: int = 256, measure: Literal["cka", "procrustes", "cca"] = "cka",
 ) -> pd.DataFrame:  # fmt: skip
     """How alike every layer of a network is to every layer of the same or of another one: debiased CKA.
 
@@ -84,15 +87,20 @@ def layer_cka(
     >>> alignbook.layer_cka(net, torch.randn(100, 8)).round(2).loc["0", "0"]
     np.float64(1.0)
     """
-    integer(batch_size, "batch_size", LEAST)
-    if measure not in MEASURES:
-        raise ValueError(f"measure must be one of {', '.join(MEASURES)}, not {measure!r}")
-    networks = [model] if other is None else [model, other]
-    if measure != "cka":
+    whole(batch_size, "batch_size", LEAST)
+    one_of(measure, "measure", MEASURES)
+    networks = [checked_network(network) for network in ([model] if other is None else [model, other])]
+    chosen = patterns(layers)
+    with left_alone(*networks):
+        if measure == "cka":
+            return _by_batches(networks, inputs, chosen, batch_size)
         from .representations import similarities
 
-        return similarities(networks, inputs, layers, batch_size, measure)
-    patterns = None if layers is None else [layers] if isinstance(layers, str) else list(layers)
+        return similarities(networks, inputs, chosen, batch_size, measure)
+
+
+def _by_batches(networks, inputs, patterns, batch_size):
+    """The table of debiased CKA."""
     watched = [_chosen(network, patterns) for network in networks]
     sums, faults, scales, short = 0.0, {}, {}, []
     found, places = [None, None], [{}, {}]  # each network's axes of examples and of positions

@@ -1,12 +1,14 @@
 """All instruments on one network, on what it was before, and on the same with random weights."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
+from numpy.typing import ArrayLike
 from torch import nn
 
 from alignbook.errors import AlignbookError, on_one_line
@@ -23,6 +25,7 @@ from .measure import Session
 from .network import Network, copied, device_of, initialised, some
 from .parameters import TRAINABLE, checked, chosen, lines
 from .ranges import ranges
+from .result import Probe
 from .untouched import random_states_kept
 
 # name -> (function, how many examples it takes at most)
@@ -40,24 +43,24 @@ FRESH = "initialisation"
 @torch.inference_mode(False)
 @random_states_kept()
 def probe(
-    model,
-    data,
-    targets=None,
+    model: nn.Module,
+    data: Any,
+    targets: ArrayLike | torch.Tensor | None = None,
     *,
-    before=None,
-    forward=None,
-    loss=None,
-    layers=None,
-    examples=None,
-    only=None,
-    without=(),
-    parameters=TRAINABLE,
-    seed=0,
-    minutes=10.0,
-    memory=4e9,
-    device=None,
-    report=None,
-):
+    before: nn.Module | Mapping[str, Any] | str | Path | None = None,
+    forward: Callable[[nn.Module, Any], Any] | None = None,
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None,
+    layers: str | Sequence[str] | None = None,
+    examples: int | None = None,
+    only: str | Sequence[str] | None = None,
+    without: str | Sequence[str] = (),
+    parameters: str | Sequence[str] = TRAINABLE,
+    seed: int = 0,
+    minutes: float = 10.0,
+    memory: float = 4e9,
+    device: str | torch.device | None = None,
+    report: Callable[[str], object] | None = None,
+) -> Probe:
     """Measure a network with the instruments of the four papers.
 
     Parameters

@@ -1,21 +1,30 @@
 """What layers return, handed out; their ranks; and the tangent kernel as a matrix."""
 
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.metrics.checks import integer
+from alignbook.metrics.checks import one_sentence, patterns, shown, tensor, whole
 from alignbook.metrics.evaluation import evaluation_mode
 
 from . import masks
 from .axes import ALONE, axes
 from .data import leaves
 from .gathering import batches
+from .in_place import checked_network, left_alone
 from .layer_cka import _chosen, _of_output, _outputs, _some
+from .parameters import TRAINABLE
 
 
-def activations(model: nn.Module, inputs, layers=None, batch_size: int = 256) -> dict[str, np.ndarray]:
+@partial(one_sentence, finite=False)
+def activations(
+    model: nn.Module, inputs: Any, layers: Iterable[str] | None = None, batch_size: int = 256
+) -> dict[str, np.ndarray]:
     """What the layers of a network return for each example.
 
     Parameters
@@ -55,14 +64,16 @@ def activations(model: nn.Module, inputs, layers=None, batch_size: int = 256) ->
     >>> {name: values.shape for name, values in alignbook.activations(net, torch.randn(20, 8), "*").items()}
     {'(network)': (20, 3), '0': (20, 16), '1': (20, 16), '2': (20, 3)}
     """
-    found, _ = _activations(model, inputs, layers, batch_size)
+    model = checked_network(model)
+    with left_alone(model):
+        found, _ = _activations(model, inputs, patterns(layers), batch_size)
     return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
 def _activations(model, inputs, layers, batch_size):
     """({layer: [(n, …) array of a batch]}, {layer: why it has none})."""
-    integer(batch_size, "batch_size", 1)
-    modules = _chosen(model, [layers] if isinstance(layers, str) else layers)
+    whole(batch_size, "batch_size", 1)
+    modules = _chosen(model, layers)
     axis, places, found, left = None, {}, {}, {}
     for batch in batches(inputs, batch_size):
         count, mask = len(leaves(batch)[0]), masks.mask_of(batch, model.forward)
@@ -86,7 +97,10 @@ def _activations(model, inputs, layers, batch_size):
     return found, left
 
 
-def layer_ranks(model: nn.Module, inputs, layers=None, batch_size: int = 256) -> pd.DataFrame:
+@one_sentence
+def layer_ranks(
+    model: nn.Module, inputs: Any, layers: Iterable[str] | None = None, batch_size: int = 256
+) -> pd.DataFrame:
     """How many directions the outputs of each layer spread over.
 
     Parameters
@@ -130,7 +144,9 @@ def layer_ranks(model: nn.Module, inputs, layers=None, batch_size: int = 256) ->
     >>> alignbook.layer_ranks(net, torch.cat([torch.eye(4), -torch.eye(4)])).round(3).iloc[0].tolist()
     [4.0, 4.0, 4.0, 4.0]
     """
-    found, left = _activations(model, inputs, layers, batch_size)
+    model = checked_network(model)
+    with left_alone(model):
+        found, left = _activations(model, inputs, patterns(layers), batch_size)
     rows = {}
     for name, parts in found.items():
         values = np.concatenate(parts).astype(np.float64).reshape(sum(map(len, parts)), -1)
@@ -209,7 +225,11 @@ def _squares(values):
     return np.where(found > 1e-14 * len(found) * max(found[0], 0.0), found, 0.0)
 
 
-def tangent_kernel(model: nn.Module, inputs, columns=None, outputs=None) -> np.ndarray:
+@one_sentence
+def tangent_kernel(
+    model: nn.Module, inputs: torch.Tensor, columns: torch.Tensor | None = None,
+    outputs: Sequence[int] | None = None, *, parameters: str | Sequence[str] = TRAINABLE,
+) -> np.ndarray:  # fmt: skip
     """The tangent kernel of a network: inner products of its outputs' gradients by the parameters.
 
     Parameters
@@ -222,6 +242,9 @@ def tangent_kernel(model: nn.Module, inputs, columns=None, outputs=None) -> np.n
         The examples of the columns; ``inputs`` themselves if it is left out.
     outputs : list of int, optional
         Which of the outputs; all by default.
+    parameters : str or list of str
+        Which of the model's parameters are meant: ``"trainable"``, those that require gradients; ``"all"``;
+        or names and patterns of parameters or of the modules that hold them, as in ``["blocks.0.*"]``.
 
     Returns
     -------
@@ -249,10 +272,15 @@ def tangent_kernel(model: nn.Module, inputs, columns=None, outputs=None) -> np.n
     array([[1., 1.],
            [1., 5.]])
     """
-    weights = [p for p in model.parameters() if p.requires_grad]
-    if not weights:
-        raise ValueError("no parameter of the model requires gradients")
-    with evaluation_mode(model), torch.autocast(inputs.device.type, enabled=False):
+    for name, values in (("inputs", inputs), ("columns", inputs if columns is None else columns)):
+        tensor(values, name)
+    if outputs is not None and not (len(outputs) and all(type(output) is int for output in outputs)):
+        raise ValueError(f"outputs must be a list of integers, not {shown(outputs)}")
+    model = checked_network(model)
+    with left_alone(model, parameters=parameters, steady=inputs), evaluation_mode(model):
+        weights = [p for p in model.parameters() if p.requires_grad]
+        if not weights:
+            raise ValueError("no parameter of the model requires gradients")
         rows = _jacobian(model, weights, inputs, outputs)
         others = rows if columns is None else _jacobian(model, weights, columns, outputs)
     (n, k), m = rows.shape[:2], len(others)

@@ -162,7 +162,7 @@ class Probe:
         return report.summary(self)
 
 
-def compare(*probes, **named):
+def compare(*probes: Probe, **named: Probe) -> Probe:
     """Several probes as one :class:`Probe`, whose tables hold all networks side by side.
 
     Parameters
