@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from companion.pages.accessibility import mended
 from tests.pages.test_book import PAGES, STORED, Reader, built  # noqa: F401, a fixture
 
 RUN = """axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations.flatMap(
@@ -22,24 +21,6 @@ def checker():
     if not path.is_file():
         pytest.skip("no axe-core: set ALIGNBOOK_AXE to its axe.min.js (npm pack axe-core)")
     return path.read_text(encoding="utf-8")
-
-
-def test_repairs_are_made_once():
-    fold = '<details><summary><span class="toctree-toggle">v</span></summary></details>'
-    switch = '<button class="btn theme-switch-button" aria-label="Color mode">'
-    switch += '<i class="theme-switch fa" data-mode="auto"  title="System Settings"></i></button>'
-    text = f'{fold}{switch}<tr><th class="head"><p></p></th><th></th><th>width</th></tr>'
-    better = mended(text)
-    assert '<summary aria-label="Its pages">' in better and "<td></td><td></td><th>width</th>" in better
-    assert 'aria-label="Color mode"' not in better and better.count(">Colours<") == 1
-    assert mended(better) == better
-
-
-def test_a_name_in_the_sidebar_breaks_after_its_dot():
-    text = '<a href="a.html">recording.INSTRUMENTS</a><p>probing.INSTRUMENTS</p><title>probing.X</title>'
-    better = mended(text)
-    assert better.replace("<wbr>", "") == text and mended(better) == better
-    assert "recording.<wbr>INSTRUMENTS</a>" in better and "probing.<wbr>INSTRUMENTS</p>" in better
 
 
 @pytest.mark.book

@@ -1,6 +1,5 @@
 """What is generated around the notebooks' pages, on made-up notebooks."""
 
-import json
 import os
 import re
 import time
@@ -14,8 +13,7 @@ import yaml
 
 from companion.claims import Claim
 from companion.findings import Finding
-from companion.pages import claim_tables, contents, download, executed, glance, kernels, record, scorecard
-from companion.runs import notebooks
+from companion.pages import claim_tables, contents, executed, glance, kernels, record, scorecard
 
 PAPERS = {"one": "The first paper", "two": "The second paper"}
 TOC = """
@@ -72,7 +70,7 @@ def made(name="one/a", found=(), finding="It rises to 3."):
         name=name, title=f"Does {name} rise?", label="Paper Fig. 1", subject=f"Does {name} rise?",
         statement="c_l rises", profile="quick", shown_profile="quick",
         finding=Finding(finding, "It falls after that."), claims=list(found) or claims("holds"),
-        figure={"file": "f.svg", "alt": "A <line>", "panel": 2}, seeds=3, runs=4, stale=0, diverged=0,
+        figure={"file": "f.svg", "alt": "A <line>"}, seeds=3, runs=4, stale=0, diverged=0,
         computing=5.0, rendering=1.0, devices=["a processor"],
     )  # fmt: skip
 
@@ -113,15 +111,6 @@ def test_findings_list_where_a_paper_contradicts_itself_once_for_all_cases():
     assert "## Where a paper contradicts itself" in text and text.count("But: Figure 2 has it otherwise") == 1
 
 
-def test_a_card_shows_the_panel_that_the_study_names():
-    assert 'loading="lazy" data-panel="2"></a>' in glance.card(made())
-    named = {book.name: book.thumbnail for book in notebooks.every()}
-    assert named["representation_alignment/fig10_peaks_alignment"] == 2  # the related task
-    assert named["random_labels/fig01_transfer"] == 1 and all(
-        type(number) is int for number in named.values()
-    )
-
-
 def test_a_verdict_stands_before_what_was_found():
     for text in (glance.card(made()), glance.told([made()])):
         assert 0 < text.index("ab-verdict") < text.index("It rises to 3.")
@@ -147,36 +136,6 @@ def test_a_kept_notebook_counts_only_whole_and_under_its_key(tmp_path, monkeypat
     assert executed.find(notebook, "paper", "key") is None
     path.write_text("{ }")
     assert executed.find(notebook, "quick", "key") is None
-
-
-def test_offered_notebooks_have_plain_text_for_roles(tmp_path):
-    (tmp_path / "bibliography.bib").write_text(
-        "@misc{solo, author={{Anonymous}}, year={2020}}\n"
-        "@misc{pair, author={Ada Aa and Bo Bb}, year={2021}}\n"
-        "@misc{many, author={Aa, A. and Bb, B. and Cc, C.}, year={2022}}\n"
-    )
-    domain = SimpleNamespace(
-        labels={"fig01": ("one/a", "fig01", "Paper Fig. 1 · title")},
-        anonlabels={"fig01": ("one/a", "fig01"), "plot": ("one/a", "plot")},
-    )
-    fignumbers = {"one/a": {"figure": {"plot": (2,)}}}
-    env = SimpleNamespace(get_domain=lambda name: domain, toc_fignumbers=fignumbers)
-    path = tmp_path / "a.ipynb"
-    prose = (
-        "(fig01)=\n# Title\n\n{cite:t}`many` and {cite:p}`solo,pair`; {ref}`fig01`, {ref}`that <fig01>`, "
-        "{numref}`plot`, {math}`x`.\n\n:::{dropdown} More\n:open:\nInside.\n:::\n"
-    )
-    cells = [nbformat.v4.new_markdown_cell(prose), nbformat.v4.new_code_cell("x = '{cite}`solo`'")]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
-    download.rewrite(path, download.Texts(env, tmp_path))
-    first, install, text, code = json.loads(path.read_text())["cells"]
-    assert "clone" in "".join(first["source"]) and "%pip install" in "".join(install["source"])
-    assert "".join(text["source"]) == (
-        "# Title\n\nAa et al. (2022) and (Anonymous, 2020; Aa and Bb, 2021); "
-        "*Paper Fig. 1 · title* (page `one/a`), *that* (page `one/a`), Plot 2 (page `one/a`), {math}`x`.\n\n"
-        "**More**\n\nInside.\n"
-    )
-    assert "{cite}" in "".join(code["source"])
 
 
 @pytest.mark.parametrize("fork", [False, True])

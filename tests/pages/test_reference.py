@@ -1,4 +1,4 @@
-"""The reference, the page about the book and links into the repository, without building the book."""
+"""The reference and the page about the book, without building the book."""
 
 import doctest
 import inspect
@@ -13,7 +13,7 @@ import pytest
 import alignbook
 from alignbook.data.torchvision_shim import import_torchvision
 from companion import cli
-from companion.pages import about, reference, repository
+from companion.pages import about, reference
 from companion.runs import notebooks
 
 SECTIONS = re.compile(r"^(\w+)\n-+$", re.MULTILINE)
@@ -114,50 +114,6 @@ def test_what_a_command_prints_stands_below_it(monkeypatch, capsys):
         assert "\n".join([*begun, *first, "…", "```"]) in text
     monkeypatch.setattr(reference, "_PRINTS", ("show signal_propagation/cor99",))
     assert reference.printed("show signal_propagation/cor99") == []
-
-
-def test_links_into_the_repository_are_there_only_where_it_has_an_address(monkeypatch, tmp_path):
-    monkeypatch.setenv("ALIGNBOOK_ROOT", str(tmp_path))
-    repository.address.cache_clear()
-    try:
-        for place in ("notebooks/one/a/notebook.md", "book/chapters/one.md", "book/ideas.md"):
-            (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / place).write_text("# A page\n")
-        assert repository.address() == "" and repository.links("one/a", "") == ""
-        repository.address.cache_clear()
-        (tmp_path / "pyproject.toml").write_text('[project.urls]\nRepository = "https://github.com/o/r/"\n')
-        assert repository.address() == "https://github.com/o/r"
-
-        def targets(page):
-            return re.findall(r'href="([^"]*)"', repository.links(page, repository.address()))
-
-        assert targets("one/a") == [
-            "https://github.com/o/r/tree/HEAD/notebooks/one/a",
-            "https://github.com/o/r/issues/new?title=one/a%3A%20",
-            "https://github.com/o/r/edit/main/notebooks/one/a/notebook.md",
-        ]
-        assert targets("one/index") == [
-            "https://github.com/o/r/tree/HEAD/notebooks/one",
-            "https://github.com/o/r/issues/new?title=one/index%3A%20",
-            "https://github.com/o/r/edit/main/book/chapters/one.md",
-        ]
-        assert targets("ideas")[1:] == ["https://github.com/o/r/edit/main/book/ideas.md"]
-        shown = (
-            '<figcaption>\n<p><em>A</em> plot.<a class="headerlink" href="#a">#</a></p></figcaption>'
-            "<figcaption><p>Another.</p><p>More.</p></figcaption><p>Prose.</p>"
-        )
-        led = repository.marked(shown, "one/a", repository.address())
-        icons = re.findall(r'<a class="ab-made" href="([^"]*)" title="[^"]*" aria-label="([^"]*)">', led)
-        assert icons == [("https://github.com/o/r/tree/HEAD/notebooks/one/a", repository.MADE)] * 2
-        assert re.sub(r' <a class="ab-made".*?</a>', "", led) == shown
-        assert 'plot. <a class="ab-made"' in led and 'Another. <a class="ab-made"' in led
-        assert repository.marked(shown, "one/a", "") == repository.marked(shown, "ideas", "x") == shown
-        assert targets("scorecard") == targets("reference/index") == targets("two/index") == []
-        elsewhere = repository.links("one/a", "https://example.org/r")
-        assert elsewhere.count("<a ") == 2
-        assert about.page().startswith("# About this book") and "https://github.com/o/r" in about.page()
-    finally:
-        repository.address.cache_clear()
 
 
 def test_the_page_about_the_book_says_how_to_cite_and_what_changed():

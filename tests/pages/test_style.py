@@ -1,16 +1,15 @@
-"""Figures drawn for the dark mode."""
+"""How figures look on a light and on a dark ground."""
 
 import re
-from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from nbformat import v4
 
-from companion.pages import panels, style
+from alignbook import paths
+from companion.pages import style
 from companion.pages.book import _write_notebook
-from companion.pages.extension import pair_figures
 
 
 def luminance(colour):
@@ -25,16 +24,19 @@ def contrast(one, other):
     return (high + 0.05) / (low + 0.05)
 
 
+def in_the_dark(colour):
+    """``#rrggbb`` after the style sheet's filter (W3C Filter Effects 1: invert, then hue-rotate by 180°)."""
+    sheet = (paths.root() / "book" / "assets" / "book.css").read_text()
+    amount = float(re.search(r"filter: invert\(([\d.]+)\) hue-rotate\(180deg\)", sheet)[1])
+    inverted = [amount + (1 - 2 * amount) * int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    turned = [[-0.574, 1.43, 0.144], [0.426, 0.43, 0.144], [0.426, 1.43, -0.856]]
+    return "#" + "".join(f"{round(255 * part):02x}" for part in np.clip(turned @ np.array(inverted), 0, 1))
+
+
 @pytest.mark.parametrize("colour", sorted({*style.COLOURS.values(), *style.SEQUENCE}))
 def test_every_mark_stands_out_on_both_grounds(colour):
     assert contrast(colour, "#ffffff") >= 3
-    text = style.darkened(f'<svg ><path style="stroke: {colour.lower()}"/>')
-    drawn = re.search(r"stroke: (#[0-9a-f]{6})", text)[1]
-    assert contrast(drawn, "#121212") >= 4.5
-
-
-def in_the_dark(colour):
-    return re.search(r"stroke: (#[0-9a-f]{6})", style.darkened(f'<svg ><path style="stroke: {colour}"/>'))[1]
+    assert contrast(in_the_dark(colour), "#121212") >= 4
 
 
 def lightness(colour):
@@ -43,16 +45,16 @@ def lightness(colour):
 
 
 @pytest.mark.parametrize("n", range(1, 21))
-def test_ordered_colours_darken_in_even_steps_and_stand_out_on_both_grounds(n):
+def test_ordered_colours_keep_their_order_and_stand_out_on_both_grounds(n):
     light = style.ordered(n)
     dark = [in_the_dark(colour) for colour in light]
     assert len(set(light)) == len(set(dark)) == n
     assert min(contrast(colour, "#ffffff") for colour in light) >= 3
     assert min(contrast(colour, "#121212") for colour in dark) >= 3.5
-    for drawn in (light, dark):
-        steps = -np.diff([lightness(colour) for colour in drawn])
-        assert (steps > 0).all() and (n > 12 or (steps >= 3).all())
-        assert n == 1 or steps.max() <= 1.5 * steps.min() + 0.5  # a place of the map is rounded
+    assert (np.diff([lightness(colour) for colour in dark]) > 0).all()
+    steps = -np.diff([lightness(colour) for colour in light])
+    assert (steps > 0).all() and (n > 12 or (steps >= 3).all())
+    assert n == 1 or steps.max() <= 1.5 * steps.min() + 0.5  # a place of the map is rounded
 
 
 def test_ordered_colours_begin_and_end_alike_however_many():
@@ -60,26 +62,15 @@ def test_ordered_colours_begin_and_end_alike_however_many():
     assert [style.ordered(2)[i] for i in (0, -1)] == [style.ordered(9)[i] for i in (0, -1)]
 
 
-def test_words_become_light_and_colour_maps_and_white_stay():
-    svg = (
-        '<svg ><text/><path style="stroke: #000000"/><g id="QuadMesh_1"><path style="fill: #440154"/></g>\n'
-        ' </g><path style="stroke: #ffffff"/>'
-    )
-    text = style.darkened(svg)
-    assert text.startswith('<svg fill="#ebebeb" ')
-    assert "stroke: #ebebeb" in text and "fill: #440154" in text and "stroke: #ffffff" in text
-
-
-def test_a_real_figure_has_no_ground_and_keeps_its_hues(tmp_path):
+def test_a_figure_has_no_ground_and_one_of_a_single_column_is_narrow():
     with plt.rc_context():
         style.apply()
-        figure, axis = plt.subplots()
-        axis.plot([0, 1], color=style.COLOURS["real"])
-        figure.savefig(tmp_path / "one.svg")
-        plt.close(figure)
-    light = (tmp_path / "one.svg").read_text()
-    assert "#ffffff" not in light and "#0072b2" in light
-    assert "#0072b2" not in style.darkened(light)
+        for columns, widest in ((1, style.NARROW), (2, 7.0)):
+            figure, axes = plt.subplots(1, columns)
+            text = style.svg(figure)
+            plt.close(figure)
+            width = float(re.search(r'viewBox="0 0 ([\d.]+) ', text)[1]) / 72
+            assert "#ffffff" not in text and "dc:date" not in text and widest - 1 < width < widest + 0.3
 
 
 def test_drawn_or_executed_twice_a_page_is_the_same(tmp_path):
@@ -101,31 +92,3 @@ def test_drawn_or_executed_twice_a_page_is_the_same(tmp_path):
 
     assert drawn() == drawn()
     assert executed("one.ipynb", "now") == executed("two.ipynb", "later")
-
-
-def test_pages_hold_both_drawings_of_a_vector_figure(tmp_path):
-    svg = '<svg viewBox="0 0 200 100"><path/></svg>'
-    (tmp_path / "x.svg").write_text(svg)
-    app = SimpleNamespace(srcdir=tmp_path, env=SimpleNamespace(images={"x.svg": (set(), "x.svg")}))
-
-    def paired(body):
-        context = {"body": body}
-        pair_figures(app, "page", "page.html", context, None)
-        return context["body"]
-
-    image = '<img alt="a" class="wide" src="../_images/x.svg" style="w"/>'
-    light = image.replace('class="', 'class="only-light ').replace('w"/>', 'max-width: 300px; w"/>')
-    dark = light.replace("x.svg", "x-dark.svg").replace("light", "dark")
-    assert paired(f'<p>{image}<img src="a.png"/></p>') == f'<p>{light}{dark}<img src="a.png"/></p>'
-    plain = paired('<img src="../_images/x.svg"/>')
-    assert plain.count("<img") == 2 and 'class="only-dark"' in plain
-    # In parts, too, where it has several; a thumbnail never.
-    parts = {"keys": [], "panels": [[9, 9, [0, 0, 9, 9, 0, 0]]] * 2}
-    (tmp_path / "x.svg").write_text(panels.named(svg, parts))
-    assert paired(image) == f'<span class="ab-whole">{light}{dark}</span>' + panels.stack(
-        panels.named(svg, parts), "../_images/x.svg", "../_images/x-dark.svg", "a"
-    )
-    thumbnail = paired('<img src="_images/x.svg" alt="a" data-panel="1" loading="lazy"/>')
-    assert "<svg" not in thumbnail and {"_images/x.svg#small", "_images/x-dark.svg#small"} == set(
-        re.findall(r'src="(.*?)"', thumbnail)
-    )

@@ -13,7 +13,6 @@ from scipy import stats
 from alignbook import paths
 from companion.pages.names import speak
 from companion.pages.tables import (
-    docstring_prose,
     interval,
     lettered_prose,
     marked,
@@ -21,7 +20,6 @@ from companion.pages.tables import (
     number,
     numbers,
     spread,
-    stacked,
     table,
     typeset,
 )
@@ -183,20 +181,6 @@ def test_table_labels_its_cells_for_phones():
     assert '<tr id="one">' in text and 'data-label="Here"' in text and "<th>id</th>" not in text
 
 
-def test_prose_in_many_columns_names_them_in_every_cell():
-    def made(count):
-        head = "".join(f'<th class="head"><p>c{i}</p></th>\n' for i in range(count))
-        cells = "".join(f'<td class="x"><p>a <em>{i}</em></p></td>\n' for i in range(count))
-        rows = f"<thead>\n<tr>{head}</tr>\n</thead>\n<tbody>\n<tr>{cells}</tr>\n</tbody>\n"
-        return f'<table class="table">\n{rows}</table>'
-
-    assert stacked(made(3)) == made(3)
-    two = stacked(f"{made(4)}<p>between</p>{made(5)}")
-    assert re.findall('data-label="(.*?)"', two) == [f"c{i}" for count in (4, 5) for i in range(count)]
-    assert two.count("ab-prose") == 2 and "<p>between</p>" in two and two.count("<em>3</em>") == 2
-    assert two.count("<tbody>") == two.count("</tbody>") == 2
-
-
 def test_only_a_table_too_wide_for_a_phone_names_its_columns_in_every_cell():
     index = pd.MultiIndex.from_tuples([("s", 1), ("s", 2), ("r", 1)], names=["task", "step"])
     quantities = [f"quantity {i}" for i in range(5)]
@@ -220,12 +204,6 @@ def test_letters_of_prose_get_their_indices_and_code_and_formulas_stay():
     assert "A<sub>l</sub>" in text and "W₀<sub>l</sub>" in text and "a<sub>ij</sub>" in text
     for kept in ("cov_x", "<code>A_l</code>", "\\(A_l\\)", "<dt>n_l</dt>"):
         assert kept in text
-
-
-def test_docstrings_have_minus_signs_powers_of_ten_and_indices_before_a_transpose():
-    text = docstring_prose("<p>Ψ_lᵀ x - y from -radius to 1e-6 <code>a - 1e-6</code> well-known --hours</p>")
-    assert text.startswith('<p><span class="ab-letter">Ψ<sub>l</sub></span>ᵀ x − y from −radius')
-    assert text.endswith("10<sup>−6</sup> <code>a - 1e-6</code> well-known --hours</p>")
 
 
 @pytest.mark.parametrize(("rows", "folded"), [(14, True), (13, False)])

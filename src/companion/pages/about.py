@@ -6,12 +6,11 @@ import yaml
 
 import alignbook
 from alignbook import paths
-from companion.pages import repository
 
 
 def page():
     """MyST of the page, from the files in the checkout's root that say so; what is missing is left out."""
-    parts = ["# About this book", "", f"This is version {alignbook.__version__} of alignbook.{_where()}", ""]
+    parts = ["# About this book", "", f"This is version {alignbook.__version__} of alignbook.", ""]
     citation, licence, changes = (_read(name) for name in ("CITATION.cff", "LICENSE", "CHANGELOG.md"))
     if citation:
         parts += ["## How to cite", "", *_citation(yaml.safe_load(citation)), ""]
@@ -21,11 +20,6 @@ def page():
         below = re.sub(r"^#", "##", changes.split("\n", 1)[1].strip(), flags=re.MULTILINE)
         parts += ["## Changelog", "", below, ""]
     return "\n".join(parts)
-
-
-def _where():
-    url = repository.address()
-    return f" Its source, and a place to report errors: [{url}]({url})." if url else ""
 
 
 def _citation(said):
@@ -40,8 +34,6 @@ def _citation(said):
         f"  title = {{{said['title']}}},",
     ]
     entry += [f"  author = {{{{{names}}}}},", f"  version = {{{said['version']}}},"]
-    url = repository.address()
-    entry += [f"  url = {{{url}}},"] if url else []
     return [
         said["message"],
         _versions(said["version"]),

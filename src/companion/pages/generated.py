@@ -20,7 +20,6 @@ from companion.pages import (
     recorder_page,
     reference,
     scorecard,
-    share,
     tables,
     tour,
     traps,
@@ -60,9 +59,8 @@ def write(books, records, pages):
             exercises = EXERCISES.format(paper) if (pages / "exercises" / f"{paper}.md").is_file() else ""
             text = chapter.write(paper, opening, exercises, group)
             (pages / paper / "index.md").write_text(text, encoding="utf-8")
-    told = {record.name: spoken(record.finding.text) for record in ordered}
-    shown = {"description": told, "picture": share.write(ordered, pages)}
-    (pages / "shown.json").write_text(json.dumps(shown), encoding="utf-8")
+    findings = {record.name: spoken(record.finding.text) for record in ordered}
+    (pages / "shown.json").write_text(json.dumps(findings), encoding="utf-8")
 
 
 def write_apart(books, pages):

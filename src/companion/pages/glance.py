@@ -73,14 +73,13 @@ def _link(record, page):
 
 
 def thumbnail(record, up):
-    """HTML of a panel of the page's first figure as a link; ``up`` leads from the page to the book's root."""
+    """HTML of the page's first figure as a link; ``up`` leads from the page to the book's root."""
     if record.figure is None:
         return '<span class="ab-thumbnail ab-none"></span>'
     alt = html.escape(record.figure["alt"] or f"The first figure of {record.title}")
     return (
         f'<a class="ab-thumbnail" href="{up}{record.name}.html" tabindex="-1">'
-        f'<img src="{up}_images/{record.figure["file"]}" alt="{alt}" loading="lazy" '
-        f'data-panel="{record.figure["panel"]}"></a>'
+        f'<img src="{up}_images/{record.figure["file"]}" alt="{alt}" loading="lazy"></a>'
     )
 
 

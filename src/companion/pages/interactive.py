@@ -19,8 +19,6 @@ from dataclasses import field as dataclass_field
 from IPython.display import HTML
 from matplotlib.ticker import MaxNLocator
 
-from companion.pages import style
-
 LARGEST = 100_000  # bytes of one picture
 DIGITS = 5  # significant: finer than a pixel, and a fitted slope keeps three decimals
 WIDTH, HEIGHT = 520, 330
@@ -400,12 +398,12 @@ def _control(control):
 
 
 def _series(item, path, key=True):
-    """A path in the colours of the light and the dark mode."""
+    """A path in the colour of ``item``."""
     kind = getattr(item, "kind", "line")
     named = f' data-key="{html.escape(item.key)}"' if key else ""
     return (
-        f'<path class="ab-series ab-{kind}{" ab-dashed" * item.dashed}"{named} color="{item.colour}" '
-        f'style="--light:{item.colour};--dark:{style.darkened(item.colour)}" d="{path}"/>'
+        f'<path class="ab-series ab-{kind}{" ab-dashed" * item.dashed}"{named} '
+        f'color="{item.colour}" d="{path}"/>'
     )
 
 

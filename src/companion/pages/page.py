@@ -14,7 +14,7 @@ from IPython.display import HTML, display
 from alignbook import paths
 from alignbook.errors import AlignbookError
 from companion.claims import NOT_JUDGED
-from companion.pages import share, style
+from companion.pages import style
 from companion.pages.claim_tables import claims_table, verdict
 from companion.pages.names import spoken
 from companion.pages.tables import folded, lettered_prose, marked, measured, number, table, typeset
@@ -286,5 +286,3 @@ def _vector_figures():
     set_matplotlib_formats("svg")
     formatters = get_ipython().display_formatter.formatters
     formatters["image/svg+xml"].for_type(Figure, style.svg)
-    formatters[share.PNG].for_type(Figure, share.of_first())
-    formatters[share.PNG].enabled = True

@@ -102,7 +102,7 @@ def interval_bar(ax, place, values):
 def letters(*axes):
     """Put (a), (b), … before the titles of ``axes``, in the order of reading; alone where there is no title.
 
-    A phone shows panels below one another, so captions and prose call them by these letters.
+    Captions and prose call panels by these letters.
     """
     for letter, ax in zip(ascii_lowercase, axes, strict=False):
         ax.title.set_text(f"({letter}) {ax.get_title()}".rstrip())

@@ -21,8 +21,7 @@ class Record:
     label, subject : its number in the paper, ``Maennel Fig. 2``, and what it asks or shows
     profile, shown_profile : of the results, the second in words
     finding : findings.Finding; claims : list of Claim
-    figure : the first figure, {"file": its name in the built book, "alt": str, "panel": the number of the one
-        that a thumbnail shows}, or None
+    figure : the first figure, {"file": its name in the built book, "alt": str}, or None
     seeds, runs, stale, diverged : counts (``seeds`` None without randomness)
     computing, rendering : seconds of the stored runs and of executing the notebook
     devices : names of what computed the runs
@@ -90,7 +89,7 @@ def of(run, executed, rendering):
         shown_profile=run.shown_profile,
         finding=Finding(**said["finding"]),
         claims=[_claim(**claim) for claim in said["claims"]],
-        figure=_first_figure(page, notebook.thumbnail),
+        figure=_first_figure(page),
         seeds=run.parameters.get("seeds"),
         runs=len(provenances),
         stale=len(run.stale),
@@ -124,12 +123,12 @@ def _said(notebook):
     return json.loads(next(filter(None, said)))
 
 
-def _first_figure(notebook, panel):
+def _first_figure(notebook):
     for cell, output in _outputs(notebook):
         svg = output.get("data", {}).get(_SVG)
         if svg:
             svg = "\n".join("".join(svg).splitlines())  # MyST-NB names the file of an output by this
             image = cell["metadata"].get("mystnb", {}).get("image", {})
             digest = hashlib.sha256(svg.encode()).hexdigest()
-            return {"file": f"{digest}.svg", "alt": image.get("alt", ""), "panel": panel}
+            return {"file": f"{digest}.svg", "alt": image.get("alt", "")}
     return None

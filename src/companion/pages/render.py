@@ -19,10 +19,7 @@ from alignbook import paths, system
 from companion.pages import executed
 
 MARK = ".made-from"  # a file in the built book: the digest of its pages
-EXTENSION = (
-    "extension.py", "accessibility.py", "repository.py", "terms.py", "style.py", "download.py",
-    "panels.py", "share.py", "excerpts.py", "tables.py",
-)  # fmt: skip
+EXTENSION = ("extension.py", "style.py", "tables.py")
 PAGES = {".md", ".ipynb", ".txt", ".json", ".svg", ".png"}  # any other file renders the whole book
 WHOLE = ("glossary.md",)  # its terms are linked on every page
 # What Jupyter Book's process imports before it is told what to build; it finds its Sphinx extensions itself.

@@ -45,10 +45,6 @@ _ROW = re.compile(r"<tr.*?</tr>", re.DOTALL)
 _TABLE_CELL = re.compile(r"<(t[hd])\b([^>]*)>(.*?)</\1>", re.DOTALL)
 DECIMALS = 5  # at most, of a value with its interval
 PHONE = 47  # characters of a table of numbers that stand side by side on a phone, with one between columns
-_PROSE = re.compile(
-    r'<table class="((?:table|docutils)[^"]*)">(\s*<thead>.*?)<tbody>(.*?)</table>', re.DOTALL
-)
-MANY = 4  # columns of prose that do not stand side by side on a phone
 _PERCENT = re.compile(r"([\d)]) %")
 _MARGIN = re.compile(r"± (?=[\d.])")
 _LESS = re.compile(r"(?<=[\w)]) - (?=[^\W_]|\()")  # between two terms
@@ -81,22 +77,7 @@ def lettered(text):
 
 def lettered_prose(body):
     """The HTML ``body`` of a page, its powers and indices set, but for code and formulas."""
-    return _in_prose(lettered, body)
-
-
-def docstring_prose(body):
-    """The HTML ``body`` of docstrings, letters, minus signs and powers of ten set as in :func:`marked`."""
-    return _in_prose(lambda text: typeset(lettered(_LESS.sub(" − ", _NEGATED.sub("−", text)))), body)
-
-
-def whole_numbers(body):
-    """The HTML ``body`` of a page: % and ± stay in the line of their number, but for code and formulas."""
-    return _in_prose(_whole, body)
-
-
-def _in_prose(change, body):
-    """The HTML ``body`` with its text put through ``change``, but for code, formulas and tags."""
-    return _VERBATIM.sub(lambda found: found[0] if found[0][0] == "<" else change(found[0]), body)
+    return _VERBATIM.sub(lambda match: match[0] if match[0][0] == "<" else lettered(match[0]), body)
 
 
 def _whole(text):
@@ -262,23 +243,6 @@ def _for_phones(text):
 
     head, body = text.split("<tbody>")
     return head.replace("ab-numbers", "ab-numbers ab-wide", 1) + "<tbody>" + _ROW.sub(labelled, body)
-
-
-def stacked(body):
-    """The HTML ``body`` of a page, for phones: each cell of its widest tables of prose names its column."""
-    return _PROSE.sub(_named_cells, body)
-
-
-def _named_cells(found):
-    names = [html.escape(_TAG.sub("", cell[2])) for cell in _TABLE_CELL.findall(found[2])]
-    if len(names) < MANY:
-        return found[0]
-
-    def labelled(row):
-        cells = zip(names, _TABLE_CELL.findall(row[0]), strict=False)
-        return "<tr>" + "".join(f'<td data-label="{name}">{cell[2]}</td>' for name, cell in cells) + "</tr>"
-
-    return f'<table class="{found[1]} ab-prose">{found[2]}<tbody>{_ROW.sub(labelled, found[3])}</table>'
 
 
 def _cell(value):

@@ -122,14 +122,6 @@ class Notebook:
         """
         return self.field("paper_page")
 
-    @property
-    def thumbnail(self):
-        """The number of the panel of its first figure that shows what was found, from 1.
-
-        ``alignbook: thumbnail:`` of the front matter; without it, the first.
-        """
-        return self.field("thumbnail") or 1
-
     def field(self, name):
         """A field of the front matter's ``alignbook``, or None."""
         return self.front.get(name)
