@@ -16,22 +16,18 @@ from torch.nn import functional
 
 from alignbook.data import load, random_labels
 from alignbook.errors import AlignbookError
-from alignbook.metrics import (
-    alignment_curve,
-    hessian_eigenvalues,
-    misalignment,
-    misalignment_basis,
-    patch_covariance,
-)
+from alignbook.metrics.alignment_curve import alignment_curve
+from alignbook.metrics.hessian_eigenvalues import hessian_eigenvalues
+from alignbook.metrics.misalignment import misalignment, misalignment_basis
+from alignbook.metrics.patch_covariance import patch_covariance
 from alignbook.metrics.tangent_alignment import tangent_alignment
-from alignbook.recording import Recorder
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import SimpleCNN, he_normal_, he_normal_layer_
 from companion.jobs import Job
 from companion.studies.random_labels.random_bases import random_bases
 
-from ..clocks import by_step, recorded
+from ..shared.recorded import recorded
 
 CLASSES = 10
 MOMENTUM = 0.9
@@ -97,34 +93,19 @@ def compute(
     data's eigenvectors), features (:func:`share_on_top`), tangent1, tangent2, … (A_l of each layer),
     curvature (the Hessian's eigenvalue of largest magnitude) and converged. Raises Diverged.
     """
-    whole = load(dataset, n=2 * images, seed=seed)
-    x = functional.avg_pool2d(whole.x, whole.x.shape[-1] // side)
-    random = random_labels(images, CLASSES, torch_stream(seed, "one network", "labels"))
+    x, tasks = tasks_of(dataset, images, side, labels, seed)
+    counts = feature_images, tangent_images, curvature_images
     net = network_of(network, x.shape[1:], sizes)
     he_normal_(net, init_scale, torch_stream(seed, "one network", network, "weights"))
     net = net.to(device, memory_format=torch.channels_last)
-    seen = axes(network, x)
-    orthonormal = random_bases(len(seen[0]), BASES, numpy_stream(seed, "one network", "bases"))
-    tasks = [("real", x[images:], whole.y[images:])]
-    if labels == "random":
-        tasks = [("random", x[:images], random), ("fine-tuned", x[images:], whole.y[images:])]
-    looks = [
-        lambda net, x, y: filter_scores(net, *seen, orthonormal),
-        first(feature_images, learned),
-        first(tangent_images, tangent),
-        first(curvature_images, curvature),
-    ]
-
-    def instruments(net, x, y):
-        return {name: value for look in looks for name, value in look(net, x, y).items()}
-
-    tables = []
+    bases = random_bases(x.shape[1] * PATCH**2, BASES, numpy_stream(seed, "one network", "bases"))
+    filters = *axes(network, x), bases
+    rows = []
     for number, (task, inputs, targets) in enumerate(tasks):
         if task == "fine-tuned":
             he_normal_layer_(head_of(net), init_scale, torch_stream(seed, "one network", network, "head"))
-        inputs = inputs if network == "convolutional" else inputs.flatten(1)
         inputs, targets = inputs.to(device), targets.to(device)
-        recorder = Recorder((inputs, targets), [instruments], at=recorded(steps), share=None, examples=images)
+        inputs = inputs if network == "convolutional" else inputs.flatten(1)
         train(
             module_step(net, inputs, targets, torch.optim.SGD(net.parameters(), learning_rate, MOMENTUM)),
             len(inputs),
@@ -135,16 +116,32 @@ def compute(
             generator=torch_stream(seed, "one network", "order", task == "random"),
             device=device,
             at=recorded(steps),
-            on=lambda step, recorder=recorder: recorder.step(net, step),
-            report=lambda done, text, n=number, task=task: report((n + done) / len(tasks), f"{task}, {text}"),
+            on=lambda step, task=task, x=inputs, y=targets: rows.append(
+                {"task": task, "step": step, **measured(net, x, y, filters, counts)}
+            ),
+            report=lambda done, text, n=number: report((n + done) / len(tasks), text),
         )
-        tables.append(by_step(recorder, task=task))
-    return pd.concat(tables, ignore_index=True).astype({"converged": bool})
+    return pd.DataFrame(rows)
 
 
-def first(count, instrument):
-    """``instrument`` on the first ``count`` examples alone."""
-    return lambda net, x, y: instrument(net, x[:count], y[:count])
+def tasks_of(dataset, images, side, labels, seed):
+    """(2 · images, averaged to ``side`` pixels; the tasks in their order: (name, inputs, targets))."""
+    whole = load(dataset, n=2 * images, seed=seed)
+    x = functional.avg_pool2d(whole.x, whole.x.shape[-1] // side)
+    if labels == "real":
+        return x, [("real", x[images:], whole.y[images:])]
+    random = random_labels(images, CLASSES, torch_stream(seed, "one network", "labels"))
+    return x, [("random", x[:images], random), ("fine-tuned", x[images:], whole.y[images:])]
+
+
+def measured(net, x, y, filters, counts):
+    """What the four instruments find, a row; the last three on the first so many images, ``counts``."""
+    return {
+        **filter_scores(net, *filters),
+        **learned(net, *(tensor[: counts[0]] for tensor in (x, y))),
+        **tangent(net, *(tensor[: counts[1]] for tensor in (x, y))),
+        **curvature(net, *(tensor[: counts[2]] for tensor in (x, y))),
+    }
 
 
 def tangent(net, x, y):
@@ -195,8 +192,8 @@ def filter_scores(net, cov_x, directions, orthonormal):
 @torch.no_grad()
 def learned(net, x, y):
     """Loss, accuracy and the alignment of the last hidden layer's features with the labels."""
-    kept = []
-    handle = head_of(net).register_forward_pre_hook(lambda module, arguments: kept.append(arguments[0]))
+    features = []
+    handle = head_of(net).register_forward_pre_hook(lambda module, inputs: features.append(inputs[0]))
     try:
         logits = net(x)
     finally:
@@ -204,7 +201,7 @@ def learned(net, x, y):
     return {
         "loss": float(functional.cross_entropy(logits, y)),
         "accuracy": float((logits.argmax(1) == y).double().mean()),
-        "features": share_on_top(kept[0], y),
+        "features": share_on_top(features[0], y),
     }
 
 
@@ -225,7 +222,7 @@ def share_on_top(features, y):
 
 def curvature(net, x, y):
     """The eigenvalue of largest magnitude of the loss's Hessian (ICLR 2020 submission, Figure 3a)."""
-    found = hessian_eigenvalues(
+    largest = hessian_eigenvalues(
         net, functional.cross_entropy, x, y, k=1, tol=TOLERANCE, batch_size=len(x), max_products=PRODUCTS
     )
-    return {"curvature": found.eigenvalues[0], "converged": found.converged}
+    return {"curvature": largest.eigenvalues[0], "converged": largest.converged}

@@ -12,7 +12,7 @@ import pandas as pd
 from companion.over_seeds import at, difference, once
 from companion.statements import Case, Number, Statement, over
 
-from ..clocks import octaves, path
+from ..shared.clocks import octaves, path
 
 NETWORKS = {"convolutional": "convolutional", "dense": "fully connected"}
 TASKS = {"real": "real labels", "random": "random labels", "fine-tuned": "fine-tuned from random labels"}

@@ -17,14 +17,13 @@ from torch.nn import functional
 
 from alignbook.data import load
 from alignbook.errors import AlignbookError
-from alignbook.recording import Recorder
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import he_normal_layer_
 from companion.jobs import Job
 from companion.studies.random_labels.random_bases import random_bases
 
-from ..clocks import by_step, recorded
+from ..shared.recorded import recorded
 
 CLASSES = 10
 MOMENTUM = 0.9
@@ -81,17 +80,14 @@ def compute(
     bases = np.stack([axes, *random_bases(ENTRIES, BASES, numpy_stream(seed, "what comes first", "bases"))])
     grid = list(itertools.product(scales, rates, ("all", "others", "first")))
 
-    def instruments(net, x, y):
-        return {**learned(net, x, y), **aligned(net[0], bases)}
-
-    tables = []
+    rows = []
     for number, (scale, rate, trained) in enumerate(grid):
         net = network_of(layer, x.shape[1], width, units)
         initialise(net, scale, torch_stream(seed, "what comes first", layer, "weights"))
         net = net.to(device)
         net[0].requires_grad_(trained != "others")
         net[1:].requires_grad_(trained != "first")
-        recorder = Recorder((x, y), [instruments], at=recorded(steps), share=None, examples=images)
+        cell = {"scale": scale, "rate": rate, "trained": trained}
         train(
             module_step(
                 net, x, y, torch.optim.SGD([w for w in net.parameters() if w.requires_grad], rate, MOMENTUM)
@@ -104,11 +100,12 @@ def compute(
             generator=torch_stream(seed, "what comes first", "order"),
             device=device,
             at=recorded(steps),
-            on=lambda step, recorder=recorder, net=net: recorder.step(net, step),
+            on=lambda step, cell=cell, net=net: rows.append(
+                {**cell, "step": step, **learned(net, x, y), **aligned(net[0], bases)}
+            ),
             report=lambda done, text, n=number: report((n + done) / len(grid), text),
         )
-        tables.append(by_step(recorder, scale=scale, rate=rate, trained=trained))
-    return pd.concat(tables, ignore_index=True)
+    return pd.DataFrame(rows)
 
 
 def windows(x):
@@ -198,8 +195,8 @@ def aligned(first, bases):
     weights = weights - weights.mean(1, keepdims=True)
     cov = np.swapaxes(weights, 1, 2) @ weights / (weights.shape[1] - 1)
     forward, inverse = (along(matrix, bases) for matrix in (cov, np.linalg.inv(cov)))
-    found = (np.sqrt(forward * inverse).sum(-1) - cov.shape[-1]).mean(1)  # (bases,)
-    return {"misalignment": found[0], "random_bases": found[1:].mean()}
+    scores = (np.sqrt(forward * inverse).sum(-1) - cov.shape[-1]).mean(1)  # (bases,)
+    return {"misalignment": scores[0], "random_bases": scores[1:].mean()}
 
 
 def along(matrices, bases):

@@ -6,8 +6,8 @@ import pandas as pd
 from companion.over_seeds import at, ratio
 from companion.statements import Case, Number, Statement, over
 
-from .. import clocks
-from ..clocks import path
+from ..shared import clocks
+from ..shared.clocks import path
 
 LAYERS = {"convolutional": "convolution", "local": "locally connected layer", "dense": "dense layer"}
 TRAINED = {"all": "all layers trained", "others": "first layer frozen", "first": "only first layer trained"}
