@@ -71,8 +71,8 @@ def test_everything_that_the_content_depends_on_is_in_the_key(monkeypatch, folde
 def test_the_digest_of_the_code_covers_all_that_the_functions_call(monkeypatch):
     monkeypatch.undo()
     from alignbook.training import pretrained
-    from companion.studies.transferability import imagenet_source, tuned
     from companion.studies.transferability.fig08_inputs_and_labels import experiment as fig08
+    from companion.studies.transferability.shared import imagenet_source, tuned
 
     measured = {"accuracy_and_loss", "evaluation_mode", "fine_tune", "torch_stream"}
     around = {

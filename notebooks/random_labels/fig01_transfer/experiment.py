@@ -11,10 +11,10 @@ from alignbook.training.train import accuracy
 from alignbook.training.transfer import layer_norms, rescale_
 from companion.jobs import Job
 
-from ..downstream import fresh_head_, shrunk, tasks
-from ..side_by_side import first_epochs_of_all, fit_all_
-from ..vgg_settings import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS, SETTINGS
-from ..vgg_transfer import first_epochs, network, pretrained
+from ..shared.downstream import fresh_head_, shrunk, tasks
+from ..shared.side_by_side import first_epochs_of_all, fit_all_
+from ..shared.vgg_settings import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS, SETTINGS
+from ..shared.vgg_transfer import first_epochs, network, pretrained
 
 ALONE = 6  # seeds that were run, each by itself, before networks could be trained side by side
 

@@ -3,8 +3,8 @@
 from companion.over_seeds import at, curves, difference, last, sample
 from companion.statements import Case, Number, Statement
 
-from .. import gains
-from ..vgg_settings import SETTINGS
+from ..shared import gains
+from ..shared.vgg_settings import SETTINGS
 
 # Experiment of Figure 1 -> (its setting, downstream labels, sign of what pre-training does).
 EXPERIMENTS = {

@@ -11,12 +11,12 @@ Four kinds of jobs:
 import numpy as np
 import pandas as pd
 
-from alignbook.metrics import misalignment_basis
+from alignbook.metrics.misalignment import misalignment_basis
 from alignbook.seeding import numpy_stream
 from companion.jobs import Job
 
-from ..filter_runs import DIMENSION, SWEEP_SEED
-from ..filter_training import figure_jobs, job, sweep_jobs
+from ..shared.filter_runs import DIMENSION, SWEEP_SEED
+from ..shared.filter_training import figure_jobs, job, sweep_jobs
 
 SPECTRA = ("flat", "linear", "six decades")  # true eigenvalues of the simulated filters
 

@@ -7,8 +7,8 @@ from scipy.special import gammaln
 from companion.over_seeds import difference, ratio, sample
 from companion.statements import Case, Number, Statement
 
-from ..filter_runs import DIMENSION, ends, figure_rows, trial_rows
-from ..gains import KINDS
+from ..shared.filter_runs import DIMENSION, ends, figure_rows, trial_rows
+from ..shared.gains import KINDS
 
 SMALL = 2.0  # "remains very small", fixed before any run: at most this many times the floor
 LABELS = ("random", "real")  # Proposition 1 is about random ones

@@ -7,7 +7,7 @@ from threadpoolctl import threadpool_limits
 from alignbook.streams import numpy_stream
 from companion.over_seeds import once
 
-from ..random_bases import random_bases
+from ..shared.random_bases import random_bases
 from .design import DIMENSION, PRINTED_RUNS
 
 THRESHOLD = 0.4  # Figure 3: |⟨v_x, v_w⟩| above it is a match

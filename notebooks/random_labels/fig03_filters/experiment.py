@@ -4,7 +4,7 @@ import pandas as pd
 from torch import nn
 
 from alignbook.data import load, random_labels
-from alignbook.metrics import patch_covariance
+from alignbook.metrics.patch_covariance import patch_covariance
 from alignbook.seeding import torch_stream
 from alignbook.training.nets import he_normal_
 from alignbook.training.resnet import Block

@@ -6,8 +6,8 @@ centre and right panels take Figure 2's runs as they are, so that these are comp
 
 from companion.jobs import Job
 
-from ..filter_training import figure_jobs, sweep_jobs
-from ..gaussian_networks import compute
+from ..shared.filter_training import figure_jobs, sweep_jobs
+from ..shared.gaussian_networks import compute
 
 
 def jobs(parameters):

@@ -6,9 +6,9 @@ import pandas as pd
 from companion.over_seeds import at, curves
 from companion.statements import Case, Number, Statement
 
-from .. import transfer_curves
-from ..filter_runs import complete, figure_rows
-from ..transfer_curves import FALL, RISE, change, networks
+from ..shared import transfer_curves
+from ..shared.filter_runs import complete, figure_rows
+from ..shared.transfer_curves import FALL, RISE, change, networks
 
 
 def pooled(rows):

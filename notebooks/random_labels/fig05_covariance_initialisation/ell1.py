@@ -8,7 +8,7 @@ from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layers_of
 
-from ..downstream import fresh_head_, learning_curve, tasks
+from ..shared.downstream import fresh_head_, learning_curve, tasks
 
 STORED_AS = "random_labels/fig05_covariance_initialisation"  # beside the other starts
 START = "ell1"

@@ -9,7 +9,7 @@ from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, rescale_
 from companion.jobs import Job
 
-from ..downstream import fresh_head_, learning_curve, tasks
+from ..shared.downstream import fresh_head_, learning_curve, tasks
 from . import ell1
 from .design import STARTS
 

@@ -12,11 +12,11 @@ from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, rescale_
 from companion.jobs import Job
 
-from ..downstream import fresh_head_, tasks
-from ..layers import transfer_
-from ..side_by_side import first_epochs_of_all
-from ..vgg_settings import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS
-from ..vgg_transfer import first_epochs
+from ..shared.downstream import fresh_head_, tasks
+from ..shared.layers import transfer_
+from ..shared.side_by_side import first_epochs_of_all
+from ..shared.vgg_settings import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS
+from ..shared.vgg_transfer import first_epochs
 from .design import CNN_CONVOLUTIONS, CNN_FILTERS, CNN_UNITS, COLUMNS, DOWNSTREAM_IMAGES, depth
 
 ALONE = 3  # seeds that were run before networks could be trained side by side

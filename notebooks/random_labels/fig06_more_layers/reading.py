@@ -5,7 +5,7 @@ import pandas as pd
 from companion.over_seeds import across, at, curves, difference, once, sample, slope
 from companion.statements import Case, Number, Statement
 
-from ..gains import VISIBLE, mean_accuracy
+from ..shared.gains import VISIBLE, mean_accuracy
 from .design import COLUMNS, depth
 
 

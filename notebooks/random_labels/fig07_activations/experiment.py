@@ -8,10 +8,10 @@ from alignbook.training.train import fit
 from alignbook.training.transfer import layer_norms, rescale_
 from companion.jobs import Job
 
-from ..activations import Looks, histograms, moments
-from ..downstream import fresh_head_, tasks
-from ..vgg_settings import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS, SETTINGS
-from ..vgg_transfer import network, pretrained
+from ..shared.activations import Looks, histograms, moments
+from ..shared.downstream import fresh_head_, tasks
+from ..shared.vgg_settings import DOWNSTREAM_CLASSES, DOWNSTREAM_EPOCHS, SETTINGS
+from ..shared.vgg_transfer import network, pretrained
 from .design import CASES
 
 CNN_CLASSES = 10  # A.6, A.8: random labels of the small networks

@@ -3,8 +3,8 @@
 from companion.over_seeds import area, at, curves, difference, first, last, once, sample, value_at
 from companion.statements import Case, Number, Statement
 
-from ..gains import KINDS
-from ..vgg_settings import DOWNSTREAM_EPOCHS
+from ..shared.gains import KINDS
+from ..shared.vgg_settings import DOWNSTREAM_EPOCHS
 from .design import CASES, LAST
 
 SWITCH = 64  # steps of the second task: what has happened by then happened at the switch

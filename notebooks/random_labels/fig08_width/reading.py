@@ -3,7 +3,7 @@
 from companion.over_seeds import across, at, curves, difference, first, last, means
 from companion.statements import Statement, over
 
-from ..gains import KINDS, VISIBLE, gain
+from ..shared.gains import KINDS, VISIBLE, gain
 
 
 def gap(rows):

@@ -16,11 +16,11 @@ from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, layers_of, rescale_
 from companion.jobs import Job
 
-from ..downstream import shrunk, tasks
-from ..initial_scales import for_vgg, pair, within
-from ..layers import draw_layer_, parts, transfer_
-from ..sweep_design import balanced_design, random_design
-from ..vgg_transfer import first_epochs
+from ..shared.downstream import shrunk, tasks
+from ..shared.initial_scales import for_vgg, pair, within
+from ..shared.layers import draw_layer_, parts, transfer_
+from ..shared.sweep_design import balanced_design, random_design
+from ..shared.vgg_transfer import first_epochs
 from .design import ARCHITECTURES, INITS, SECOND, SWEEPS
 
 RATE = 0.01  # B.6, Figures 16 and 17

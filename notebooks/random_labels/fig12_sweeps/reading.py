@@ -2,7 +2,7 @@
 
 from companion.statements import Case, Number, Statement
 
-from ..sweep_analysis import by_group, by_seed, compared, layers_add, per_doubling
+from ..shared.sweep_analysis import by_group, by_seed, compared, layers_add, per_doubling
 from .design import ARCHITECTURES, SECOND, SWEEPS
 
 LAYERS = {"one": "the first layer", "all": "all layers"}

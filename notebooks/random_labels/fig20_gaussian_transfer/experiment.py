@@ -13,7 +13,7 @@ from alignbook.data import random_labels
 from alignbook.seeding import torch_stream
 from companion.jobs import Job
 
-from .. import gaussian_networks as fig04  # a name that the digest of what is stored has read
+from ..shared import gaussian_networks as fig04  # a name that the digest of what is stored has read
 from .design import settings
 
 

@@ -6,7 +6,7 @@ import pandas as pd
 from companion.over_seeds import curves
 from companion.statements import Case, Number, Statement
 
-from ..transfer_curves import FALL, RISE, change, growth, networks
+from ..shared.transfer_curves import FALL, RISE, change, growth, networks
 from .design import PRINTED, SAID
 
 SHARE = 1 / 5  # of a panel's other change: less than this is no rise, or no fall

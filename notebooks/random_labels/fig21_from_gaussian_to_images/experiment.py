@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from alignbook.data import load, random_labels
-from alignbook.metrics import patch_covariance, transfer_function
+from alignbook.metrics.patch_covariance import patch_covariance
+from alignbook.metrics.transfer_function import transfer_function
 from alignbook.seeding import torch_stream
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import he_normal_

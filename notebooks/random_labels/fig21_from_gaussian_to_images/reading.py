@@ -8,7 +8,7 @@ import pandas as pd
 from companion.over_seeds import at, difference
 from companion.statements import Case, Number, Statement
 
-from ..transfer_curves import FALL, RISE, change, growth
+from ..shared.transfer_curves import FALL, RISE, change, growth
 from .design import IDEAL, STEPS
 
 DEPARTURES = {

@@ -16,7 +16,7 @@ from alignbook.metrics.misalignment import misalignment
 from alignbook.seeding import numpy_stream, torch_stream
 from companion.jobs import Job
 
-from ..random_bases import random_bases
+from ..shared.random_bases import random_bases
 from . import design
 
 PLAIN = {"loss": "cross-entropy", "optimiser": "descent", "turned": True, "stretch": 1.0, "shift": 0.0}

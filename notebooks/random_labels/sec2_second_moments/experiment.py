@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.metrics import patch_covariance
+from alignbook.metrics.patch_covariance import patch_covariance
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
 from companion.jobs import Job
-from companion.studies.random_labels.downstream import fresh_head_, learning_curve, tasks
-from companion.studies.random_labels.random_bases import random_bases
+from companion.studies.random_labels.shared.downstream import fresh_head_, learning_curve, tasks
+from companion.studies.random_labels.shared.random_bases import random_bases
 
 from .design import COVARIANCE, DIAGONAL, FILTERS, ROTATED, SCRATCH, STARTS
 

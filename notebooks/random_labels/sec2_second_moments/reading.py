@@ -5,7 +5,7 @@ import pandas as pd
 from companion.over_seeds import across, at, difference, once
 from companion.statements import Number, Statement
 
-from ..gains import mean_accuracy
+from ..shared.gains import mean_accuracy
 from .design import COVARIANCE, DIAGONAL, FILTERS, ROTATED, SCRATCH, STARTS
 
 

@@ -12,8 +12,8 @@ from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, rescale_
 from companion.jobs import Job
-from companion.studies.random_labels.downstream import fresh_head_, tasks
-from companion.studies.random_labels.vgg_transfer import first_epochs
+from companion.studies.random_labels.shared.downstream import fresh_head_, tasks
+from companion.studies.random_labels.shared.vgg_transfer import first_epochs
 
 from .design import ALL, EARLY, FIRST, KINDS, LATE, SCRATCH, STARTS
 

@@ -6,7 +6,7 @@ import pandas as pd
 from companion.over_seeds import at, difference, once
 from companion.statements import Case, Number, Statement
 
-from ..gains import mean_accuracy
+from ..shared.gains import mean_accuracy
 from .design import ALL, EARLY, FIRST, KINDS, LATE, SCRATCH, STARTS
 
 LEARNED = 0.95  # of the random labels upstream, as in Figures 1, 3 and 12

@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 
 from alignbook.data import load
-from alignbook.metrics import patch_covariance
+from alignbook.metrics.patch_covariance import patch_covariance
 from alignbook.seeding import numpy_stream
 from companion.jobs import Job
 

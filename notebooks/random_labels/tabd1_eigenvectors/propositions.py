@@ -8,7 +8,7 @@ from scipy import optimize
 from scipy.stats import ortho_group
 from torch import nn
 
-from alignbook.metrics import misalignment
+from alignbook.metrics.misalignment import misalignment
 from alignbook.seeding import numpy_stream, torch_stream
 
 from .design import OPTIMISERS, PROPERTIES

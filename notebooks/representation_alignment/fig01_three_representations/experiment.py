@@ -15,11 +15,11 @@ from torch import nn
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.loop import module_step, train
 from companion.jobs import Job
-from companion.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
-from companion.studies.representation_alignment.constant_feature import with_constant
-from companion.studies.representation_alignment.hidden_layers import squared
-from companion.studies.representation_alignment.linear_descent import linear_model, spectrum
-from companion.studies.representation_alignment.two_classes import rows
+from companion.studies.representation_alignment.shared.alignment_grid import DIGITS, THRESHOLDS, curve
+from companion.studies.representation_alignment.shared.constant_feature import with_constant
+from companion.studies.representation_alignment.shared.hidden_layers import squared
+from companion.studies.representation_alignment.shared.linear_descent import linear_model, spectrum
+from companion.studies.representation_alignment.shared.two_classes import rows
 
 from .design import OTHER
 

@@ -5,8 +5,8 @@ import math
 from companion.over_seeds import at, curves, difference, weakest
 from companion.statements import Case, Number, Statement
 
-from .. import step_sizes
-from ..curve_order import LARGER
+from ..shared import step_sizes
+from ..shared.curve_order import LARGER
 from .design import OTHER
 
 FITTED = 1e-10  # of the labels' mean square: what least squares may leave of labels that it fits

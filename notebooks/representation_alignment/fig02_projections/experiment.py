@@ -10,7 +10,7 @@ import torch
 
 from alignbook.seeding import torch_stream
 from companion.jobs import Job
-from companion.studies.representation_alignment import hidden_layers
+from companion.studies.representation_alignment.shared import hidden_layers
 
 from .design import TOP, TOPS
 

@@ -7,9 +7,9 @@ that v_1 separates them; the ``second`` has a class for each side of the clouds,
 import numpy as np
 import pandas as pd
 
-from alignbook.metrics import alignment_curve
+from alignbook.metrics.alignment_curve import alignment_curve
 from companion.jobs import Job
-from companion.studies.representation_alignment.linear_descent import (
+from companion.studies.representation_alignment.shared.linear_descent import (
     descend,
     first_steps,
     reducible,

@@ -17,9 +17,9 @@ from alignbook.data.tables import TABLES
 from alignbook.seeding import torch_stream
 from alignbook.training.loop import module_step, train
 from companion.jobs import Job
-from companion.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
-from companion.studies.representation_alignment.hidden_layers import logistic, squared
-from companion.studies.representation_alignment.two_classes import labelled
+from companion.studies.representation_alignment.shared.alignment_grid import DIGITS, THRESHOLDS, curve
+from companion.studies.representation_alignment.shared.hidden_layers import logistic, squared
+from companion.studies.representation_alignment.shared.two_classes import labelled
 
 from .design import BASE, Setting, settings
 

@@ -6,8 +6,8 @@ import pandas as pd
 from companion.over_seeds import at, curves, difference, once, weakest
 from companion.statements import Case, Number, Statement
 
-from ..curve_order import LARGER
-from ..names import by_set, title
+from ..shared.curve_order import LARGER
+from ..shared.names import by_set, title
 from .design import BASE, families, label
 
 RATES = {"sgd": "SGD at 0.1", "slow sgd": "SGD at 0.01"}  # plain SGD has two step sizes

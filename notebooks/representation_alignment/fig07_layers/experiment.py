@@ -5,12 +5,12 @@ import pandas as pd
 import torch
 
 from alignbook.data.tables import TABLES, load_table
-from alignbook.metrics import alignment_curve
+from alignbook.metrics.alignment_curve import alignment_curve
 from alignbook.seeding import numpy_stream, torch_stream
 from companion.jobs import Job
 
-from .. import hidden_layers
-from ..alignment_area import area
+from ..shared import hidden_layers
+from ..shared.alignment_area import area
 
 THRESHOLDS = 101  # from 0 to √n, which no singular value exceeds
 

@@ -7,8 +7,8 @@ import pandas as pd
 from companion.over_seeds import at, curves, difference, once
 from companion.statements import Case, Number, Statement
 
-from ..curve_order import HIGHER, LARGER, by_layer, share_above, weakest_step
-from ..names import by_set, title
+from ..shared.curve_order import HIGHER, LARGER, by_layer, share_above, weakest_step
+from ..shared.names import by_set, title
 
 WIDE = -1.0  # the darkest pixel of the authors' demo
 

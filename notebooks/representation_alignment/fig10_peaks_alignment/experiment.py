@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 
-from alignbook.metrics import alignment_curve
+from alignbook.metrics.alignment_curve import alignment_curve
 from companion.jobs import Job
 
-from .. import peaks_source
-from ..alignment_area import area
-from ..peaks_design import NORMALISATIONS, REPRESENTATIONS, TASKS
+from ..shared import peaks_source
+from ..shared.alignment_area import area
+from ..shared.peaks_design import NORMALISATIONS, REPRESENTATIONS, TASKS
 
 THRESHOLDS = 101  # from 0 to √n/2: steps of 0.5 for n = 10000
 

@@ -3,8 +3,8 @@
 from companion.over_seeds import at, curves, difference
 from companion.statements import Case, Number, Statement
 
-from ..curve_order import LARGER
-from ..peaks_design import NORMALISATIONS, TASKS
+from ..shared.curve_order import LARGER
+from ..shared.peaks_design import NORMALISATIONS, TASKS
 
 
 def final_areas(table, task, normalisation=NORMALISATIONS[0]):

@@ -8,9 +8,9 @@ from alignbook.data import peaks
 from alignbook.seeding import torch_stream
 from companion.jobs import Job
 
-from .. import peaks_source
-from ..constant_feature import with_constant
-from ..peaks_design import REPRESENTATIONS
+from ..shared import peaks_source
+from ..shared.constant_feature import with_constant
+from ..shared.peaks_design import REPRESENTATIONS
 from .design import REDUCTIONS, TASKS
 
 POINTS_PER_CURVE = 60  # step counts at which a learning curve is stored, log-spaced

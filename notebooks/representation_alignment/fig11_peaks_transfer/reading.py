@@ -9,7 +9,7 @@ import pandas as pd
 from companion.over_seeds import at, curves, difference, once, ratio
 from companion.statements import Case, Number, Statement
 
-from ..peaks_design import REPRESENTATIONS
+from ..shared.peaks_design import REPRESENTATIONS
 from .design import REDUCTIONS, TASKS
 
 LARGE_REDUCTION = 40  # percent of the training loss: where weights and generalisation gaps are compared

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import torch
 
-from alignbook.metrics import alignment_curve
+from alignbook.metrics.alignment_curve import alignment_curve
 from alignbook.seeding import torch_stream
 from companion.jobs import Job
 
-from .. import hidden_layers, peaks_source
-from ..alignment_area import area
-from ..peaks_design import NORMALISATIONS, TASKS
+from ..shared import hidden_layers, peaks_source
+from ..shared.alignment_area import area
+from ..shared.peaks_design import NORMALISATIONS, TASKS
 
 THRESHOLDS = 101  # from 0 to √n: steps of 1 for n = 10000
 

@@ -3,8 +3,8 @@
 from companion.over_seeds import at, difference, first, last
 from companion.statements import Case, Number, Statement
 
-from ..curve_order import LARGER, by_layer, weakest_step
-from ..peaks_design import NORMALISATIONS, TASKS
+from ..shared.curve_order import LARGER, by_layer, weakest_step
+from ..shared.peaks_design import NORMALISATIONS, TASKS
 
 
 def areas(table, task, epoch=None, normalisation=NORMALISATIONS[0]):

@@ -15,11 +15,11 @@ from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.imagenet import imagenet_network
 from alignbook.training.nets import he_normal_layer_
 from companion.jobs import Job
-from companion.studies.representation_alignment import image_features
-from companion.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
-from companion.studies.representation_alignment.constant_feature import with_constant
-from companion.studies.representation_alignment.linear_descent import linear_model
-from companion.studies.representation_alignment.two_classes import images
+from companion.studies.representation_alignment.shared import image_features
+from companion.studies.representation_alignment.shared.alignment_grid import DIGITS, THRESHOLDS, curve
+from companion.studies.representation_alignment.shared.constant_feature import with_constant
+from companion.studies.representation_alignment.shared.linear_descent import linear_model
+from companion.studies.representation_alignment.shared.two_classes import images
 
 from .design import LEARNED, NAMES
 

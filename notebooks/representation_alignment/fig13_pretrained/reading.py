@@ -8,8 +8,8 @@ import pandas as pd
 from companion.over_seeds import at, curves, difference, once, weakest
 from companion.statements import Case, Number, Statement
 
-from ..names import by_set
-from ..step_sizes import at_best, best
+from ..shared.names import by_set
+from ..shared.step_sizes import at_best, best
 
 LOSSES = ("squared", "logistic")
 SIZE = 1.0  # the largest step size at which the squared error converges on every representation

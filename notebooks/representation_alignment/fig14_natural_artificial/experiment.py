@@ -18,7 +18,7 @@ from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 from alignbook.training.pretrained import pretrained
 from alignbook.training.resnet import fresh_head_
 from companion.jobs import Job
-from companion.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
+from companion.studies.representation_alignment.shared.alignment_grid import DIGITS, THRESHOLDS, curve
 
 # Appendix D; six natural classes, not the four that alignbook.data.half has.
 TARGETS = {

@@ -19,7 +19,7 @@ from alignbook.training.imagenet import imagenet_network
 from alignbook.training.pretrained import pretrained
 from alignbook.training.resnet import fresh_head_
 from companion.jobs import Job
-from companion.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
+from companion.studies.representation_alignment.shared.alignment_grid import DIGITS, THRESHOLDS, curve
 
 from .design import DOMAINS, NONE
 from .domains import domain

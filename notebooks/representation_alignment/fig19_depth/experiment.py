@@ -16,8 +16,8 @@ from alignbook.errors import AlignbookError
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.imagenet import lite_network
 from companion.jobs import Job
-from companion.studies.representation_alignment.alignment_grid import DIGITS, THRESHOLDS, curve
-from companion.studies.representation_alignment.two_classes import images
+from companion.studies.representation_alignment.shared.alignment_grid import DIGITS, THRESHOLDS, curve
+from companion.studies.representation_alignment.shared.two_classes import images
 
 from .design import INPUTS, MODES, STATES
 

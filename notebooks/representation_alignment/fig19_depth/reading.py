@@ -8,7 +8,7 @@ import pandas as pd
 from companion.over_seeds import at, curves, difference, last, once, ratio, weakest
 from companion.statements import Case, Number, Statement
 
-from ..names import by_set
+from ..shared.names import by_set
 from .design import DEPTHS, INPUTS, NAMES
 
 

@@ -15,8 +15,8 @@ from alignbook.kernels.two_layer_adam import TwoLayer, adam_step
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.loop import train
 from companion.jobs import Job
-from companion.studies.representation_alignment.constant_feature import with_constant
-from companion.studies.representation_alignment.linear_descent import (
+from companion.studies.representation_alignment.shared.constant_feature import with_constant
+from companion.studies.representation_alignment.shared.linear_descent import (
     descend,
     reducible,
     spectrum,

@@ -6,7 +6,7 @@ import pandas as pd
 from companion.over_seeds import at
 from companion.statements import Case, Number, Statement
 
-from ..linear_descent import first_steps, reducible
+from ..shared.linear_descent import first_steps, reducible
 from .design import REPRESENTATIONS, TOLERANCE
 
 RATIO = 0.9  # of Proposition 2

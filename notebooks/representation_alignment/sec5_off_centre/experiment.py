@@ -14,11 +14,11 @@ from alignbook.data.torchvision_shim import import_torchvision
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.nets import he_normal_layer_
 from companion.jobs import Job
-from companion.studies.representation_alignment import hidden_layers
-from companion.studies.representation_alignment.alignment_grid import curve
-from companion.studies.representation_alignment.constant_feature import with_constant
-from companion.studies.representation_alignment.linear_descent import first_steps, spectrum
-from companion.studies.representation_alignment.two_classes import images
+from companion.studies.representation_alignment.shared import hidden_layers
+from companion.studies.representation_alignment.shared.alignment_grid import curve
+from companion.studies.representation_alignment.shared.constant_feature import with_constant
+from companion.studies.representation_alignment.shared.linear_descent import first_steps, spectrum
+from companion.studies.representation_alignment.shared.two_classes import images
 
 from .design import AFTER, BEFORE, INPUTS
 

@@ -21,7 +21,7 @@ from alignbook.training.fine_tune import accuracy_and_loss, features_of
 from alignbook.training.imagenet import imagenet_network
 from alignbook.training.resnet import ResNet, fresh_head_
 from companion.jobs import Job
-from companion.studies.representation_alignment.alignment_grid import curve
+from companion.studies.representation_alignment.shared.alignment_grid import curve
 
 from .design import DOMAINS, KEPT, LABELS, NONE, STATISTICS, TARGET
 

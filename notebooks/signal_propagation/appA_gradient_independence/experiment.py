@@ -20,9 +20,9 @@ from torch.nn import functional
 from alignbook.kernels.relu_correlation import relu_correlation
 from alignbook.seeding import torch_stream
 from companion.jobs import Job
-from companion.studies.signal_propagation.dense import error_signal
+from companion.studies.signal_propagation.shared.dense import error_signal
 
-from ..tangent_step import flat, gradient, product
+from ..shared.tangent_step import flat, gradient, product
 
 FACTORS = {"standard": 2.0, "as printed": 4.0, "√2 for 2": 2.0}  # variance of a weight times its fan-in
 BIASES = ("none", "first layer", "all layers")

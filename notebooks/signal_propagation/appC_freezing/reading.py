@@ -7,7 +7,7 @@ from companion import over_seeds
 from companion.over_seeds import at, rank_correlation
 from companion.statements import Case, Number, Statement
 
-from ..names import called
+from ..shared.names import called
 
 NEAR = 0.9  # a cosine that counts as "≈", as on the page of Figure 6; fixed before any result was seen
 CLOSE = 0.1  # relative error below which a first order counts as the step; likewise

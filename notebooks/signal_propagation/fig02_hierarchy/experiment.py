@@ -17,7 +17,7 @@ from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
 from alignbook.training.loop import train
 from companion.jobs import Job
-from companion.studies.signal_propagation.dense import CLASSES, step_of
+from companion.studies.signal_propagation.shared.dense import CLASSES, step_of
 
 
 def jobs(parameters):

@@ -8,7 +8,7 @@ import pandas as pd
 from companion.over_seeds import at, difference, once, sample
 from companion.statements import Case, Number, Statement
 
-from ..names import LEARNED, called
+from ..shared.names import LEARNED, called
 
 EARLY = 2.0  # epochs: Appendix B.4, "≈ 2 epochs of batch training"
 STOPPED = 10.0  # epochs after which the test losses at rate 0.05 are nearest to the printed ones

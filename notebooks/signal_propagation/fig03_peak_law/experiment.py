@@ -22,7 +22,7 @@ from alignbook.seeding import torch_stream
 from alignbook.training import loop
 from alignbook.training.fine_tune import crops_and_flips
 from companion.jobs import Job
-from companion.studies.signal_propagation.dense import CLASSES, accuracy, images, step_of
+from companion.studies.signal_propagation.shared.dense import CLASSES, accuracy, images, step_of
 
 from .design import CHOICES, OPEN, PAIR_DEPTHS, PAPER_TABLES, PREPARED, SETTINGS, asked
 

@@ -9,7 +9,7 @@ from scipy.interpolate import PchipInterpolator
 from companion.over_seeds import at, curves, exponent, jackknife, once
 from companion.statements import Case, Number, Statement
 
-from ..names import LEARNED, called
+from ..shared.names import LEARNED, called
 from .design import CROPPED, PAPER_TABLES, SETTINGS
 
 PAPER_SLOPE = 3 / 5  # Corollary 1; the text prints no slope that was fitted to the networks

@@ -16,8 +16,8 @@ from alignbook.metrics.tangent_spectrum import matrix_alignment
 from alignbook.seeding import torch_stream
 from alignbook.training.loop import train
 from companion.jobs import Job
-from companion.studies.signal_propagation.dense import CLASSES, step_of
-from companion.studies.signal_propagation.small_deep import GOAL, evaluated, fit, images_of, network
+from companion.studies.signal_propagation.shared.dense import CLASSES, step_of
+from companion.studies.signal_propagation.shared.small_deep import GOAL, evaluated, fit, images_of, network
 
 from .design import FAMILIES, SECOND, conditions
 

@@ -8,8 +8,8 @@ import pandas as pd
 from companion.over_seeds import at, correlation, means, once
 from companion.statements import Case, Number, Statement
 
-from ..names import called
-from ..stopping import GOAL
+from ..shared.names import called
+from ..shared.stopping import GOAL
 from .design import FAMILIES, SECOND
 
 # Printed gaps on CIFAR-10, by panel. Of Figure 15's five loss gaps for four panels none can be told to belong

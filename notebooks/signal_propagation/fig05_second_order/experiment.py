@@ -21,9 +21,15 @@ from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
 from alignbook.training.loop import train
 from companion.jobs import Job
-from companion.studies.signal_propagation.dense import CLASSES, centred_labels, error_signal, images, step_of
+from companion.studies.signal_propagation.shared.dense import (
+    CLASSES,
+    centred_labels,
+    error_signal,
+    images,
+    step_of,
+)
 
-from ..tangent_step import cosine, gradient, second_order, weighted
+from ..shared.tangent_step import cosine, gradient, second_order, weighted
 
 POINTS = 4  # recorded steps per factor of ten
 TOLERANCE = 1e-2  # relative residual of an eigenpair

@@ -22,7 +22,7 @@ from alignbook.training.deep import VGG, ResNet18
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import he_normal_
 from companion.jobs import Job
-from companion.studies.signal_propagation.dense import (
+from companion.studies.signal_propagation.shared.dense import (
     CLASSES,
     accuracy,
     centred_labels,

@@ -7,7 +7,7 @@ from companion import over_seeds
 from companion.over_seeds import at, sample
 from companion.statements import Case, Number, Statement
 
-from ..names import called
+from ..shared.names import called
 
 NETWORKS = {"dense": "fully connected", "vgg19": "VGG-19", "resnet18": "ResNet-18"}
 BEGINNING = 0.02  # of the first epoch

@@ -21,7 +21,7 @@ from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
 from alignbook.training.loop import module_step, train
 from companion.jobs import Job
-from companion.studies.signal_propagation.dense import CLASSES, accuracy, images, step_of
+from companion.studies.signal_propagation.shared.dense import CLASSES, accuracy, images, step_of
 
 from .design import TARGET
 

@@ -5,7 +5,7 @@ import pandas as pd
 from companion.over_seeds import curves, difference
 from companion.statements import Case, Number, Statement
 
-from ..names import called
+from ..shared.names import called
 from .design import TARGET, accuracies, chosen
 
 SHARES = (0.8, 0.9)  # of the largest alignment, from which on a layer counts as one of several

@@ -11,7 +11,7 @@ import torch
 from alignbook.metrics.tangent_spectrum import tangent_spectra
 from alignbook.seeding import torch_stream
 from companion.jobs import Job
-from companion.studies.signal_propagation.small_deep import evaluated, fit, images_of, network
+from companion.studies.signal_propagation.shared.small_deep import evaluated, fit, images_of, network
 
 from .design import KEPT
 

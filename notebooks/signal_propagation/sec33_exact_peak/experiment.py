@@ -10,14 +10,14 @@ from alignbook.data import load
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import crops_and_flips
 from companion.jobs import Job
-from companion.studies.signal_propagation.dense import images as pixels
-from companion.studies.signal_propagation.equilibrium_layer import (
+from companion.studies.signal_propagation.shared.dense import images as pixels
+from companion.studies.signal_propagation.shared.equilibrium_layer import (
     cosines_of,
     layer_of,
     losses_by_depth,
     supreme_losses,
 )
-from companion.studies.signal_propagation.followed import followed
+from companion.studies.signal_propagation.shared.followed import followed
 
 from .design import AS_IN_TABLES, CROPPED, KAPPA, KAPPAS
 

@@ -8,8 +8,8 @@ import pandas as pd
 from companion.over_seeds import at, difference, once
 from companion.statements import Case, Number, Statement
 
-from ..equilibrium_layer import layer_of
-from ..names import called
+from ..shared.equilibrium_layer import layer_of
+from ..shared.names import called
 from . import stored
 from .design import AS_IN_TABLES, CROPPED, KAPPA
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from alignbook import paths
 
-from ..names import LEARNED
+from ..shared.names import LEARNED
 from .design import AS_IN_TABLES, CROPPED
 
 FILE = Path(__file__).with_name("peaks.csv")

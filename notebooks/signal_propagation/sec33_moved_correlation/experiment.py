@@ -9,8 +9,8 @@ import math
 
 from alignbook.seeding import torch_stream
 from companion.jobs import Job
-from companion.studies.signal_propagation.dense import images
-from companion.studies.signal_propagation.followed import followed
+from companion.studies.signal_propagation.shared.dense import images
+from companion.studies.signal_propagation.shared.followed import followed
 
 
 def jobs(parameters):

@@ -8,8 +8,8 @@ import pandas as pd
 from companion.over_seeds import at, curves, once, sample
 from companion.statements import Case, Number, Statement
 
-from ..equilibrium_layer import layer_of
-from ..names import called
+from ..shared.equilibrium_layer import layer_of
+from ..shared.names import called
 
 KEYS = ["dataset", "depth", "cosine", "seed", "epoch"]
 HALF = 0.5  # of the largest alignment: layers above it make up the peak's plateau

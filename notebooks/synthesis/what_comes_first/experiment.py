@@ -21,7 +21,7 @@ from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import he_normal_layer_
 from companion.jobs import Job
-from companion.studies.random_labels.random_bases import random_bases
+from companion.studies.random_labels.shared.random_bases import random_bases
 
 from ..shared.recorded import recorded
 

@@ -11,13 +11,13 @@ import torch
 from alignbook.data import colour32, load
 from alignbook.data.superclasses import SUPERCLASSES
 from alignbook.errors import AlignbookError
-from alignbook.metrics import weight_deviation
+from alignbook.metrics.weight_deviation import weight_deviation
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 from companion.jobs import Job
-from companion.studies.transferability.pretrained_source import source_jobs
-from companion.studies.transferability.targets import STARTS, start_of, training_of
-from companion.studies.transferability.tuned import started
+from companion.studies.transferability.shared.pretrained_source import source_jobs
+from companion.studies.transferability.shared.targets import STARTS, start_of, training_of
+from companion.studies.transferability.shared.tuned import started
 
 from .design import KINDS
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from companion.over_seeds import at, difference, means, ratio
 from companion.statements import Case, Number, Statement
-from companion.studies.transferability.deviations import printed
+from companion.studies.transferability.shared.deviations import printed
 
 from .design import COARSE, FINE, KINDS
 

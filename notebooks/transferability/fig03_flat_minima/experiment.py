@@ -14,15 +14,16 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-from alignbook.metrics import filter_normalised_directions, hessian_eigenvalues, landscape
 from alignbook.metrics.evaluation import evaluation_mode
+from alignbook.metrics.hessian_eigenvalues import hessian_eigenvalues
+from alignbook.metrics.landscape import filter_normalised_directions, landscape
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 from companion.jobs import Job
-from companion.studies.transferability.planes import rows_of
-from companion.studies.transferability.pretrained_source import source_jobs
-from companion.studies.transferability.targets import STARTS, named, start_of, training_of
-from companion.studies.transferability.tuned import kernels, recorded, target, tuned
+from companion.studies.transferability.shared.planes import rows_of
+from companion.studies.transferability.shared.pretrained_source import source_jobs
+from companion.studies.transferability.shared.targets import STARTS, named, start_of, training_of
+from companion.studies.transferability.shared.tuned import kernels, recorded, target, tuned
 
 ANGLES = 16  # points on a circle
 TOLERANCE = 0.01  # residual of an eigenvalue over its magnitude: an error of about its square

@@ -6,7 +6,7 @@ import pandas as pd
 from companion.claims import interval
 from companion.over_seeds import across, at, means, ratio
 from companion.statements import Case, Number, Statement
-from companion.studies.transferability.targets import STARTS, of_target
+from companion.studies.transferability.shared.targets import STARTS, of_target
 
 
 def spectra(table, name, mode="eval", fixed_steps=False):

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from companion.jobs import Job
-from companion.studies.transferability import imagenet_source
-from companion.studies.transferability.pretrained_source import source_jobs
-from companion.studies.transferability.targets import named, start_of, training_of
-from companion.studies.transferability.tuned import kernels, recorded, tuned
+from companion.studies.transferability.shared import imagenet_source
+from companion.studies.transferability.shared.pretrained_source import source_jobs
+from companion.studies.transferability.shared.targets import named, start_of, training_of
+from companion.studies.transferability.shared.tuned import kernels, recorded, tuned
 
 from .design import IMAGENET_STARTS, STARTS
 

@@ -5,8 +5,8 @@ import pandas as pd
 
 from companion.over_seeds import at, curves, ratio
 from companion.statements import Case, Number, Statement
-from companion.studies.transferability import imagenet_rows
-from companion.studies.transferability.targets import name_of
+from companion.studies.transferability.shared import imagenet_rows
+from companion.studies.transferability.shared.targets import name_of
 
 from .design import STARTS
 

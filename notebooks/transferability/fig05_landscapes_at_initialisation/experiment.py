@@ -9,16 +9,15 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.metrics import landscape
-from alignbook.metrics.landscape import batch_norm
+from alignbook.metrics.landscape import batch_norm, landscape
 from alignbook.seeding import torch_stream
 from companion.jobs import Job
-from companion.studies.transferability import imagenet_source
-from companion.studies.transferability.layers import main_layers, middle
-from companion.studies.transferability.planes import rows_of
-from companion.studies.transferability.pretrained_source import source_jobs
-from companion.studies.transferability.targets import STARTS, named, start_of, training_of
-from companion.studies.transferability.tuned import recorded, target, tuned
+from companion.studies.transferability.shared import imagenet_source
+from companion.studies.transferability.shared.layers import main_layers, middle
+from companion.studies.transferability.shared.planes import rows_of
+from companion.studies.transferability.shared.pretrained_source import source_jobs
+from companion.studies.transferability.shared.targets import STARTS, named, start_of, training_of
+from companion.studies.transferability.shared.tuned import recorded, target, tuned
 
 
 def jobs(parameters):

@@ -5,9 +5,9 @@ import pandas as pd
 
 from companion.over_seeds import at, curves, difference, once, ratio, sample, slope
 from companion.statements import Case, Number, Statement
-from companion.studies.transferability import imagenet_rows
-from companion.studies.transferability.planes import grid
-from companion.studies.transferability.targets import STARTS
+from companion.studies.transferability.shared import imagenet_rows
+from companion.studies.transferability.shared.planes import grid
+from companion.studies.transferability.shared.targets import STARTS
 
 CONTOUR = 0.05  # nats between the contours of the paper's maps (Appendix A)
 LAG = 10  # second differences over one tenth of a side of the plane, whatever its number of points

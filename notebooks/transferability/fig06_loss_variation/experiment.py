@@ -10,13 +10,13 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.metrics import loss_variation
+from alignbook.metrics.loss_variation import loss_variation
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import fine_tune
 from companion.jobs import Job
-from companion.studies.transferability.pretrained_source import source_jobs
-from companion.studies.transferability.targets import STARTS, named, start_of, training_of
-from companion.studies.transferability.tuned import started, target
+from companion.studies.transferability.shared.pretrained_source import source_jobs
+from companion.studies.transferability.shared.targets import STARTS, named, start_of, training_of
+from companion.studies.transferability.shared.tuned import started, target
 
 from .design import PROTOCOLS
 

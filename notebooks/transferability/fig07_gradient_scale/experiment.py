@@ -12,14 +12,14 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.metrics import gradient_projections, layer_gradients
+from alignbook.metrics.layer_gradients import gradient_projections, layer_gradients
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import fine_tune
 from companion.jobs import Job
-from companion.studies.transferability.layers import main_layers, middle
-from companion.studies.transferability.pretrained_source import source_jobs
-from companion.studies.transferability.targets import STARTS, named, start_of
-from companion.studies.transferability.tuned import started, target
+from companion.studies.transferability.shared.layers import main_layers, middle
+from companion.studies.transferability.shared.pretrained_source import source_jobs
+from companion.studies.transferability.shared.targets import STARTS, named, start_of
+from companion.studies.transferability.shared.tuned import started, target
 
 from .design import BIN
 

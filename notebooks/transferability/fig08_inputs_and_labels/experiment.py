@@ -5,7 +5,7 @@ import torch
 
 from alignbook.data import colour32, digest, half, load
 from alignbook.data.street_digits import street_digits
-from alignbook.metrics import weight_deviation
+from alignbook.metrics.weight_deviation import weight_deviation
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 from alignbook.training.lenet import LeNet
@@ -13,7 +13,7 @@ from alignbook.training.nets import he_normal_
 from alignbook.training.pretrained import LOOP, SOURCES, checkpoint, pretrained
 from alignbook.training.resnet import ResNet, fresh_head_
 from companion.jobs import Job
-from companion.studies.transferability.tuned import TEST_IMAGES, recorded, target, tuned
+from companion.studies.transferability.shared.tuned import TEST_IMAGES, recorded, target, tuned
 
 from .design import KERNELS, PARTS, SEEN, UPSIDE_DOWN
 

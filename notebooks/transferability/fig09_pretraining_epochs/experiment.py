@@ -8,8 +8,8 @@ from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 from alignbook.training.pretrained import pretrained, source_examples
 from alignbook.training.resnet import fresh_head_
 from companion.jobs import Job
-from companion.studies.transferability.targets import named
-from companion.studies.transferability.tuned import TEST_IMAGES, target
+from companion.studies.transferability.shared.targets import named
+from companion.studies.transferability.shared.tuned import TEST_IMAGES, target
 
 
 def jobs(parameters):

@@ -22,8 +22,8 @@ import torch
 from alignbook.metrics.relu_gram import relu_gram, solve, transformed_labels
 from alignbook.seeding import torch_stream
 from companion.jobs import Job
-from companion.studies.transferability.image_pairs import pool
-from companion.studies.transferability.two_layer import descend, draw, in_span, outputs
+from companion.studies.transferability.shared.image_pairs import pool
+from companion.studies.transferability.shared.two_layer import descend, draw, in_span, outputs
 
 SHARED = ("kappas", "widths", "examples", "step_size", "tolerance", "steps")
 

@@ -18,8 +18,8 @@ from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 from alignbook.training.pretrained import pretrained, source_examples
 from alignbook.training.resnet import fresh_head_
 from companion.jobs import Job
-from companion.studies.transferability.targets import start_of, training_of
-from companion.studies.transferability.tuned import TEST_IMAGES, kernels
+from companion.studies.transferability.shared.targets import start_of, training_of
+from companion.studies.transferability.shared.tuned import TEST_IMAGES, kernels
 
 HELD_OUT = "held-out"  # the target of the source's own classes: test images, which it has not seen
 CLASSES = 10  # of every target, so that all heads are alike

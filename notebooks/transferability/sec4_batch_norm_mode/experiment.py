@@ -16,15 +16,14 @@ from torch.nn import functional
 
 from alignbook.data import colour32, load
 from alignbook.data.torchvision_shim import import_torchvision
-from alignbook.metrics import landscape
-from alignbook.metrics.landscape import NORMS, filter_normalised_directions
+from alignbook.metrics.landscape import NORMS, filter_normalised_directions, landscape
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import accuracy_and_loss
 from alignbook.training.pretrained import pretrained
 from alignbook.training.resnet import ResNet, fresh_head_
 from companion.jobs import Job
-from companion.studies.transferability.layers import main_layers, middle
-from companion.studies.transferability.planes import rows_of
+from companion.studies.transferability.shared.layers import main_layers, middle
+from companion.studies.transferability.shared.planes import rows_of
 
 from .design import MODES, PRETRAINED, RANDOM
 

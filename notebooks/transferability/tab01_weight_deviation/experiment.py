@@ -10,15 +10,15 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.metrics import weight_deviation
+from alignbook.metrics.weight_deviation import weight_deviation
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import accuracy_and_loss, features_of, fine_tune
 from alignbook.training.pretrained import pretrained
 from companion.jobs import Job
-from companion.studies.transferability import imagenet_source
-from companion.studies.transferability.pretrained_source import source_jobs
-from companion.studies.transferability.targets import named, start_of, training_of
-from companion.studies.transferability.tuned import head_deviation, recorded, target, tuned
+from companion.studies.transferability.shared import imagenet_source
+from companion.studies.transferability.shared.pretrained_source import source_jobs
+from companion.studies.transferability.shared.targets import named, start_of, training_of
+from companion.studies.transferability.shared.tuned import head_deviation, recorded, target, tuned
 
 
 def jobs(parameters):

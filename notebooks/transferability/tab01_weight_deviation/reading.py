@@ -8,9 +8,9 @@ import pandas as pd
 from companion.over_seeds import at, curves, difference, last, rank_correlation
 from companion.runs import engine, notebooks
 from companion.statements import Case, Number, Statement
-from companion.studies.transferability import imagenet_rows
-from companion.studies.transferability.deviations import ends, others_less_near, printed, series
-from companion.studies.transferability.targets import CLASSES, STARTS
+from companion.studies.transferability.shared import imagenet_rows
+from companion.studies.transferability.shared.deviations import ends, others_less_near, printed, series
+from companion.studies.transferability.shared.targets import CLASSES, STARTS
 
 SETTINGS = {"fine-tuned": "all layers", "fixed": "last layer"}  # and the weights that the paper follows in it
 GRANULARITY = "transferability/appB3_granularity"  # whose runs have nine targets of equal size in every seed

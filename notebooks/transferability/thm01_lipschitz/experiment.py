@@ -18,8 +18,8 @@ import torch
 from alignbook.metrics.relu_gram import gradient_term, relu_gram, transformed_labels
 from alignbook.seeding import torch_stream
 from companion.jobs import Job
-from companion.studies.transferability.image_pairs import pool, related
-from companion.studies.transferability.two_layer import (
+from companion.studies.transferability.shared.image_pairs import pool, related
+from companion.studies.transferability.shared.two_layer import (
     activation_gradient,
     descend,
     draw,

@@ -21,8 +21,8 @@ import torch
 from alignbook.metrics.relu_gram import deviation_bound, relu_gram, transformed_labels
 from alignbook.seeding import torch_stream
 from companion.jobs import Job
-from companion.studies.transferability.image_pairs import Pool, pool, related
-from companion.studies.transferability.two_layer import descend, draw, in_span, outputs
+from companion.studies.transferability.shared.image_pairs import Pool, pool, related
+from companion.studies.transferability.shared.two_layer import descend, draw, in_span, outputs
 
 
 def jobs(parameters):

@@ -6,7 +6,7 @@ import torch
 
 from alignbook.training.deep import VGG
 from alignbook.training.nets import SimpleCNN, he_normal_
-from companion.studies.random_labels import activations
+from companion.studies.random_labels.shared import activations
 
 
 def drawn(net):

@@ -6,7 +6,7 @@ import torch
 
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
-from companion.studies.random_labels import downstream
+from companion.studies.random_labels.shared import downstream
 
 
 def made(**other):

@@ -11,10 +11,10 @@ from alignbook.seeding import numpy_stream
 from alignbook.training.nets import SimpleCNN, he_normal_
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
 from companion.runs import notebooks, parameters
-from companion.studies.random_labels import filter_training
 from companion.studies.random_labels.fig02_misalignment import experiment, reading
 from companion.studies.random_labels.fig04_transfer_function import experiment as fig04
-from companion.studies.random_labels.random_bases import random_bases
+from companion.studies.random_labels.shared import filter_training
+from companion.studies.random_labels.shared.random_bases import random_bases
 from tests import judging
 
 ON_CPU = {"device": torch.device("cpu"), "report": lambda done, text: None}

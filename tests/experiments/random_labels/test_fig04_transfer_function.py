@@ -7,8 +7,8 @@ import torch
 
 from alignbook.errors import Diverged
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
-from companion.studies.random_labels import gaussian_networks
 from companion.studies.random_labels.fig04_transfer_function import reading
+from companion.studies.random_labels.shared import gaussian_networks
 from tests import judging
 
 ON_CPU = {"device": torch.device("cpu"), "report": lambda done, text: None}

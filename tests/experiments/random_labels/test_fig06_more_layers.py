@@ -10,8 +10,8 @@ from alignbook.seeding import torch_stream
 from alignbook.training.transfer import layers_of
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
 from companion.runs import notebooks, parameters
-from companion.studies.random_labels import layers as handed_on
 from companion.studies.random_labels.fig06_more_layers import design, experiment, reading
+from companion.studies.random_labels.shared import layers as handed_on
 from tests import judging
 
 BOOK = notebooks.find("random_labels/fig06_more_layers")

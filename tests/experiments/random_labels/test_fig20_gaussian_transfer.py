@@ -8,9 +8,9 @@ import torch
 from alignbook.errors import AlignbookError, Diverged
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from companion.runs import notebooks, parameters
-from companion.studies.random_labels import gaussian_networks
 from companion.studies.random_labels.fig04_transfer_function import experiment as fig04
 from companion.studies.random_labels.fig20_gaussian_transfer import design, experiment, reading
+from companion.studies.random_labels.shared import gaussian_networks
 from tests import judging
 
 PRINTED = {

@@ -2,7 +2,7 @@
 
 from companion.jobs import Job
 from companion.runs import results
-from companion.studies.random_labels import filter_training, gaussian_networks
+from companion.studies.random_labels.shared import filter_training, gaussian_networks
 
 
 def test_what_studies_share_is_stored_under_one_of_them():

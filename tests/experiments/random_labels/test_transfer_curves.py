@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from companion.claims import CONTRADICTED, HOLDS, Claim
-from companion.studies.random_labels.transfer_curves import rise_and_fall
+from companion.studies.random_labels.shared.transfer_curves import rise_and_fall
 
 
 def test_rise_and_fall_of_a_known_curve():

@@ -5,7 +5,7 @@ import torch
 
 from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms
-from companion.studies.random_labels import vgg_transfer
+from companion.studies.random_labels.shared import vgg_transfer
 
 
 def test_pre_training_changes_directions_and_no_norm():

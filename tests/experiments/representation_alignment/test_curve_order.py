@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.studies.representation_alignment import curve_order
+from companion.studies.representation_alignment.shared import curve_order
 
 
 def test_the_share_of_thresholds_beside_a_loop():

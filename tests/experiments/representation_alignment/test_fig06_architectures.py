@@ -9,8 +9,8 @@ from alignbook.data.tables import available, load_table
 from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from companion.runs import notebooks, parameters
-from companion.studies.representation_alignment import alignment_grid, two_classes
 from companion.studies.representation_alignment.fig06_architectures import design, experiment, reading
+from companion.studies.representation_alignment.shared import alignment_grid, two_classes
 from tests import judging
 
 PARAMETERS = {

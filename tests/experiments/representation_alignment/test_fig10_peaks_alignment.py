@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
-from companion.studies.representation_alignment.alignment_area import area
 from companion.studies.representation_alignment.fig10_peaks_alignment import experiment as fig10
 from companion.studies.representation_alignment.fig10_peaks_alignment import reading
-from companion.studies.representation_alignment.peaks_design import NORMALISATIONS, TASKS
+from companion.studies.representation_alignment.shared.alignment_area import area
+from companion.studies.representation_alignment.shared.peaks_design import NORMALISATIONS, TASKS
 from tests import judging
 
 PARAMETERS = {

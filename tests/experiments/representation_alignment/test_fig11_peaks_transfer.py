@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
-from companion.studies.representation_alignment.constant_feature import with_constant
 from companion.studies.representation_alignment.fig11_peaks_transfer import design, reading
 from companion.studies.representation_alignment.fig11_peaks_transfer import experiment as fig11
+from companion.studies.representation_alignment.shared.constant_feature import with_constant
 from tests import judging
 
 PARAMETERS = {

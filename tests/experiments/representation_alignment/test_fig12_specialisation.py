@@ -7,7 +7,7 @@ from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
 from companion.runs import notebooks, parameters
 from companion.studies.representation_alignment.fig12_specialisation import experiment, reading
-from companion.studies.representation_alignment.peaks_design import NORMALISATIONS, TASKS
+from companion.studies.representation_alignment.shared.peaks_design import NORMALISATIONS, TASKS
 from tests import judging
 
 PARAMETERS = {

@@ -10,8 +10,8 @@ import torch
 from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
 from companion.runs import notebooks, parameters
-from companion.studies.representation_alignment import image_features
 from companion.studies.representation_alignment.fig13_pretrained import design, experiment, reading
+from companion.studies.representation_alignment.shared import image_features
 from tests import judging
 
 PARAMETERS = {

@@ -13,7 +13,7 @@ from alignbook.metrics import alignment_curve
 from alignbook.seeding import torch_stream
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.studies.representation_alignment.fig19_depth import experiment, reading
-from companion.studies.representation_alignment.two_classes import images
+from companion.studies.representation_alignment.shared.two_classes import images
 from tests import judging
 
 PARAMETERS = {

@@ -9,7 +9,7 @@ import torch
 from alignbook.data import load
 from alignbook.errors import AlignbookError
 from alignbook.seeding import torch_stream
-from companion.studies.representation_alignment import hidden_layers
+from companion.studies.representation_alignment.shared import hidden_layers
 
 
 def test_representations_are_the_relus_outputs():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from alignbook.metrics import alignment_curve
-from companion.studies.representation_alignment import linear_descent
+from companion.studies.representation_alignment.shared import linear_descent
 
 
 def problem(n, d, rank=None, seed=0):

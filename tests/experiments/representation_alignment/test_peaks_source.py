@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from alignbook.errors import Diverged
-from companion.studies.representation_alignment import peaks_design, peaks_source
+from companion.studies.representation_alignment.shared import peaks_design, peaks_source
 
 TRAINING = {"batch_size": 32, "step_size": 0.001, "window": 5, "tolerance": 0.01, "max_epochs": 40}
 

@@ -6,8 +6,8 @@ import pytest
 
 from companion.claims import CONTRADICTED, HOLDS
 from companion.statements import judged
-from companion.studies.representation_alignment.linear_descent import descend
 from companion.studies.representation_alignment.sec6_backwards import experiment, reading
+from companion.studies.representation_alignment.shared.linear_descent import descend
 
 GRID = np.linspace(0, 1, 41)
 STEPS = np.unique(np.geomspace(1, 1000, 30).round().astype(int))

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from companion.studies.representation_alignment import step_sizes
+from companion.studies.representation_alignment.shared import step_sizes
 
 
 def test_the_best_step_size_is_that_of_the_lowest_last_training_error():

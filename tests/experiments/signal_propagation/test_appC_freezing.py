@@ -12,7 +12,7 @@ from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
 from companion.runs import notebooks, parameters
 from companion.statements import judged
 from companion.studies.signal_propagation.appC_freezing import experiment, reading
-from companion.studies.signal_propagation.dense import centred_labels, error_signal
+from companion.studies.signal_propagation.shared.dense import centred_labels, error_signal
 from tests import judging
 
 PARAMETERS = {"datasets": ["mnist"], "images": 300}

@@ -10,9 +10,9 @@ from alignbook.metrics.tangent_alignment import tangent_alignment
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
 from companion.runs import notebooks, parameters
 from companion.statements import judged
-from companion.studies.signal_propagation import tangent_step
 from companion.studies.signal_propagation.appD_feature_evolution import experiment, reading
-from companion.studies.signal_propagation.dense import centred_labels, error_signal
+from companion.studies.signal_propagation.shared import tangent_step
+from companion.studies.signal_propagation.shared.dense import centred_labels, error_signal
 from tests import judging
 
 PARAMETERS = {"learning_rate": 0.003, "shorter": [1.0, 10000.0], "examples": 256}

@@ -13,7 +13,7 @@ from alignbook.kernels.products import float32_products
 from companion.statements import judged as judge
 from companion.studies.signal_propagation.fig03_peak_law import design, reading
 from companion.studies.signal_propagation.fig03_peak_law import experiment as fig03
-from companion.studies.signal_propagation.names import NAMES
+from companion.studies.signal_propagation.shared.names import NAMES
 
 PARAMETERS = {
     "datasets": ["digits"],

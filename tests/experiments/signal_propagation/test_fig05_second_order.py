@@ -10,9 +10,9 @@ from alignbook.errors import AlignbookError
 from alignbook.kernels.mlp_sgd import MLP
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.runs import notebooks, parameters
-from companion.studies.signal_propagation import tangent_step
-from companion.studies.signal_propagation.dense import centred_labels, error_signal
 from companion.studies.signal_propagation.fig05_second_order import experiment, reading
+from companion.studies.signal_propagation.shared import tangent_step
+from companion.studies.signal_propagation.shared.dense import centred_labels, error_signal
 from tests import judging
 
 PARAMETERS = {

@@ -11,8 +11,8 @@ from alignbook.training.deep import ResNet18
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from companion.runs import notebooks, parameters
 from companion.statements import judged
-from companion.studies.signal_propagation import dense
 from companion.studies.signal_propagation.fig06_collinearity import experiment, reading
+from companion.studies.signal_propagation.shared import dense
 
 PARAMETERS = {"datasets": ["mnist"], "conv_networks": ["vgg19"], "conv_dataset": "cifar10"}
 PARAMETERS |= {"conv_width": 8, "conv_images": 12800, "batch_size": 128, "train_images": 0}

@@ -13,9 +13,9 @@ from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
 from companion.runs import notebooks, parameters
-from companion.studies.signal_propagation import small_deep
 from companion.studies.signal_propagation.fig19_stable_rank import experiment as fig19
 from companion.studies.signal_propagation.fig19_stable_rank import reading
+from companion.studies.signal_propagation.shared import small_deep
 from tests import judging
 
 PARAMETERS = {

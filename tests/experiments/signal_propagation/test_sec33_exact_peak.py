@@ -11,8 +11,8 @@ from companion.claims import CONTRADICTED, HOLDS
 from companion.over_seeds import exponent
 from companion.runs import notebooks, parameters
 from companion.statements import judged
-from companion.studies.signal_propagation.equilibrium_layer import layer_of, supreme_losses
 from companion.studies.signal_propagation.sec33_exact_peak import experiment, reading, stored
+from companion.studies.signal_propagation.shared.equilibrium_layer import layer_of, supreme_losses
 
 GIVEN = parameters.resolve(notebooks.find("signal_propagation/sec33_exact_peak"), "quick")
 

@@ -11,8 +11,8 @@ from alignbook.seeding import torch_stream
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.runs import notebooks, parameters
 from companion.statements import judged
-from companion.studies.signal_propagation import equilibrium_layer, followed
 from companion.studies.signal_propagation.sec33_moved_correlation import experiment, reading
+from companion.studies.signal_propagation.shared import equilibrium_layer, followed
 
 GIVEN = parameters.resolve(
     notebooks.find("signal_propagation/sec33_moved_correlation"), "quick", {"depths": [10]}

@@ -1,6 +1,6 @@
 """How factors over seeds are written."""
 
-from companion.studies.transferability.by_seed import factor
+from companion.studies.transferability.shared.by_seed import factor
 
 
 def test_a_factor_is_a_geometric_mean_with_the_interval_of_the_logarithm():

@@ -12,8 +12,8 @@ from alignbook.training.resnet import ResNet
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
 from companion.runs import notebooks, parameters
 from companion.studies.transferability.fig04_tsne import design, experiment, reading
-from companion.studies.transferability.targets import named
-from companion.studies.transferability.tuned import kernels
+from companion.studies.transferability.shared.targets import named
+from companion.studies.transferability.shared.tuned import kernels
 from tests import judging
 
 TARGETS = ["mnist", "cifar10-natural", "shapes"]

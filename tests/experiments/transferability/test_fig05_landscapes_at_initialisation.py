@@ -9,8 +9,8 @@ from torch import nn
 from alignbook.metrics import landscape
 from alignbook.training.resnet import ResNet
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
-from companion.studies.transferability import imagenet_source
 from companion.studies.transferability.fig05_landscapes_at_initialisation import experiment, reading
+from companion.studies.transferability.shared import imagenet_source
 from tests import judging
 
 PARAMETERS = {

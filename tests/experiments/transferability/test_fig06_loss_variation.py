@@ -10,7 +10,7 @@ from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from companion.runs import notebooks, parameters
 from companion.studies.transferability.fig06_loss_variation import design, experiment, reading
-from companion.studies.transferability.targets import STARTS
+from companion.studies.transferability.shared.targets import STARTS
 from tests import judging
 
 PARAMETERS = {

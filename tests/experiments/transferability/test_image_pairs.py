@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from alignbook.errors import AlignbookError
-from companion.studies.transferability.image_pairs import flipped, pool, related, rotated
+from companion.studies.transferability.shared.image_pairs import flipped, pool, related, rotated
 
 
 def test_pairs_are_disjoint_and_balanced():

@@ -11,9 +11,9 @@ from alignbook.metrics.relu_gram import relu_gram, transformed_labels
 from alignbook.seeding import torch_stream
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from companion.statements import judged
-from companion.studies.transferability.image_pairs import pool
 from companion.studies.transferability.lemmas_width import experiment, reading
-from companion.studies.transferability.two_layer import draw, in_span
+from companion.studies.transferability.shared.image_pairs import pool
+from companion.studies.transferability.shared.two_layer import draw, in_span
 
 SETTINGS = {"examples": 6, "step_size": 1.0, "tolerance": 0.05, "steps": 3000}
 PARAMETERS = {"datasets": ["digits"], "kappas": [0.1, 1.0], "widths": [64, 256, 1024], "seeds": 1} | SETTINGS

@@ -7,7 +7,7 @@ import pytest
 
 from alignbook.metrics.landscape import Landscape
 from companion.pages.planes import common_scale, draw, draw_all
-from companion.studies.transferability.planes import grid, rows_of, where
+from companion.studies.transferability.shared.planes import grid, rows_of, where
 
 
 def found():

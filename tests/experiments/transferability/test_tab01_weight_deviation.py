@@ -11,13 +11,13 @@ from alignbook.data import colour32, load
 from alignbook.training import loop
 from alignbook.training.pretrained import pretrained
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
-from companion.studies.transferability import imagenet_source
-from companion.studies.transferability.deviations import ends, printed, series
-from companion.studies.transferability.pretrained_source import source_jobs
+from companion.studies.transferability.shared import imagenet_source
+from companion.studies.transferability.shared.deviations import ends, printed, series
+from companion.studies.transferability.shared.pretrained_source import source_jobs
+from companion.studies.transferability.shared.targets import STARTS, name_of, named, source_said
+from companion.studies.transferability.shared.tuned import recorded, target, tuned
 from companion.studies.transferability.tab01_weight_deviation import experiment as tab01
 from companion.studies.transferability.tab01_weight_deviation import reading
-from companion.studies.transferability.targets import STARTS, name_of, named, source_said
-from companion.studies.transferability.tuned import recorded, target, tuned
 from tests import judging
 
 PARAMETERS = {

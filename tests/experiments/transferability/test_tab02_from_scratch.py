@@ -6,12 +6,12 @@ import torch
 from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from companion.runs import engine, notebooks, parameters
-from companion.studies.transferability import imagenet_rows
 from companion.studies.transferability.fig04_tsne import reading as fig04
+from companion.studies.transferability.shared import imagenet_rows
+from companion.studies.transferability.shared.targets import named
 from companion.studies.transferability.tab01_weight_deviation import experiment as tab01
 from companion.studies.transferability.tab02_from_scratch import experiment as tab02
 from companion.studies.transferability.tab02_from_scratch import reading
-from companion.studies.transferability.targets import named
 from tests import judging
 
 PARAMETERS = {

@@ -10,7 +10,7 @@ from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from companion.over_seeds import at
 from companion.runs import notebooks, parameters
 from companion.statements import judged
-from companion.studies.transferability.by_seed import per_seed
+from companion.studies.transferability.shared.by_seed import per_seed
 from companion.studies.transferability.thm01_lipschitz import experiment, reading
 
 PARAMETERS = {

@@ -8,7 +8,7 @@ import torch
 
 from alignbook.errors import Diverged
 from alignbook.seeding import torch_stream
-from companion.studies.transferability import two_layer
+from companion.studies.transferability.shared import two_layer
 
 D, M, N = 5, 23, 4
 

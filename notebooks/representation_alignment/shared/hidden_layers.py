@@ -8,7 +8,7 @@ from torch import nn
 
 from alignbook.data import load
 from alignbook.errors import AlignbookError
-from alignbook.metrics import alignment_curve
+from alignbook.metrics.alignment_curve import alignment_curve
 from alignbook.seeding import numpy_stream
 from alignbook.training.loop import module_step, train
 

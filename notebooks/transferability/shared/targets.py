@@ -61,7 +61,7 @@ def source_of(table, parameters):
     if len(rows):
         return rows
     from companion.runs import results
-    from companion.studies.transferability.pretrained_source import source_jobs  # imports torch
+    from companion.studies.transferability.shared.pretrained_source import source_jobs  # imports torch
 
     jobs = source_jobs({**parameters, "source_accuracy": True, "seeds": _seeds(parameters)})
     found = [results.fetch(job) for job in jobs if results.exists(job)]

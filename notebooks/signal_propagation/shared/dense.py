@@ -5,7 +5,7 @@ from torch.nn import functional
 
 from alignbook.data import load
 from alignbook.kernels.products import float32_products
-from companion.studies.signal_propagation.names import NAMES as NAMES  # for those that compute
+from companion.studies.signal_propagation.shared.names import NAMES as NAMES  # for those that compute
 
 CLASSES = 10
 EVALUATION_BATCH = 2000

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from alignbook.data import colour32, digest, half, load
-from alignbook.metrics import weight_deviation
+from alignbook.metrics.weight_deviation import weight_deviation
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import accuracy_and_loss, features_of, fine_tune
 from alignbook.training.pretrained import SOURCES, checkpoint, pretrained

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from alignbook.metrics import alignment_curve
+from alignbook.metrics.alignment_curve import alignment_curve
 
 from .peaks_design import NORMALISATIONS
 

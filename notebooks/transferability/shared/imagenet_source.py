@@ -8,14 +8,14 @@ import torch
 from torch import nn
 
 from alignbook.data import digest
-from alignbook.metrics import weight_deviation
 from alignbook.metrics.landscape import batch_norm
+from alignbook.metrics.weight_deviation import weight_deviation
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 from alignbook.training.imagenet import ImageNetNetwork, imagenet_network
 from alignbook.training.pretrained import SOURCES, checkpoint
 from alignbook.training.resnet import ResNet, conv_layers, fresh_head_
-from companion.studies.transferability.tuned import Tuned, recorded, target
+from companion.studies.transferability.shared.tuned import Tuned, recorded, target
 
 STAND_IN = 8  # width of the network that stands in where the weights are not installed
 # Of batch norm's running statistics, as PyTorch's ResNet-50 has it. The package's own 0.01 is for training of

@@ -8,7 +8,9 @@ import pandas as pd
 import torch
 
 from alignbook.data import load, random_labels
-from alignbook.metrics import misalignment, misalignment_basis, patch_covariance, transfer_function
+from alignbook.metrics.misalignment import misalignment, misalignment_basis
+from alignbook.metrics.patch_covariance import patch_covariance
+from alignbook.metrics.transfer_function import transfer_function
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import fit

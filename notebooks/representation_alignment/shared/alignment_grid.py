@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from alignbook.metrics import alignment_curve
+from alignbook.metrics.alignment_curve import alignment_curve
 
 THRESHOLDS = 41  # from 0 to √n, which no singular value exceeds
 DIGITS = 6  # kept of a stored share

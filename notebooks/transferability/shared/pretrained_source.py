@@ -6,7 +6,7 @@ from alignbook.data import colour32, load
 from alignbook.training.fine_tune import accuracy_and_loss
 from alignbook.training.pretrained import pretrained, source_examples
 from companion.jobs import Job
-from companion.studies.transferability.targets import start_of
+from companion.studies.transferability.shared.targets import start_of
 
 
 def source_jobs(parameters):

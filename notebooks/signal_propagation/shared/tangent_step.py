@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from alignbook.kernels.hessian_product import HessianProduct
-from companion.studies.signal_propagation.dense import centred_labels, error_signal
+from companion.studies.signal_propagation.shared.dense import centred_labels, error_signal
 
 
 def second_order(net, x, y, rate):

@@ -11,8 +11,8 @@ from alignbook.kernels.mlp_sgd import MLP
 from alignbook.kernels.products import float32_products
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.training import loop
-from companion.studies.signal_propagation.dense import CLASSES, accuracy, step_of
-from companion.studies.signal_propagation.equilibrium_layer import cosines_of, mean_losses
+from companion.studies.signal_propagation.shared.dense import CLASSES, accuracy, step_of
+from companion.studies.signal_propagation.shared.equilibrium_layer import cosines_of, mean_losses
 
 LOSS_IMAGES = 5000  # of the training images, on which the loss is measured
 

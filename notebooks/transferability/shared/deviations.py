@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from companion.over_seeds import at
-from companion.studies.transferability.targets import name_of
+from companion.studies.transferability.shared.targets import name_of
 
 NEAR = "cifar"  # photographs of objects, as the source; every other target here is grey, or rendered
 
