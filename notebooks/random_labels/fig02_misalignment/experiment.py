@@ -15,7 +15,7 @@ from alignbook.metrics.misalignment import misalignment_basis
 from alignbook.seeding import numpy_stream
 from companion.jobs import Job
 
-from ..shared.filter_runs import DIMENSION, SWEEP_SEED
+from ..shared.filter_design import DIMENSION, SWEEP_SEED
 from ..shared.filter_training import figure_jobs, job, sweep_jobs
 
 SPECTRA = ("flat", "linear", "six decades")  # true eigenvalues of the simulated filters

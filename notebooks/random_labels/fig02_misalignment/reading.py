@@ -7,7 +7,8 @@ from scipy.special import gammaln
 from companion.over_seeds import difference, ratio, sample
 from companion.statements import Case, Number, Statement
 
-from ..shared.filter_runs import DIMENSION, ends, figure_rows, trial_rows
+from ..shared.filter_design import DIMENSION
+from ..shared.filter_runs import ends, figure_rows, trial_rows
 from ..shared.gains import KINDS
 
 SMALL = 2.0  # "remains very small", fixed before any run: at most this many times the floor

@@ -2,8 +2,8 @@
 
 from companion.over_seeds import at
 
-DIMENSION = 27  # A.6: patches of 3×3 pixels in three colours
-SWEEP_SEED = 1000  # trial runs have seeds from here on; those of the figures have smaller ones
+from .filter_design import SWEEP_SEED
+
 KNOWN = (
     "kind epoch step seed labels init_scale epochs precision misalignment basis_mean loss displacement "
     "dead_units index sigma tau tau_start network inputs"

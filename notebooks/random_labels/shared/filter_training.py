@@ -16,7 +16,7 @@ from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import fit
 from companion.jobs import Job
 
-from .filter_runs import SWEEP_SEED
+from .filter_design import SWEEP_SEED
 from .random_bases import random_bases
 
 STORED_AS = "random_labels/fig02_misalignment"  # where the tables of these runs are kept

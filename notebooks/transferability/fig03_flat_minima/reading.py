@@ -6,7 +6,8 @@ import pandas as pd
 from companion.claims import interval
 from companion.over_seeds import across, at, means, ratio
 from companion.statements import Case, Number, Statement
-from companion.studies.transferability.shared.targets import STARTS, of_target
+from companion.studies.transferability.shared.target_rows import of_target
+from companion.studies.transferability.shared.targets import STARTS
 
 
 def spectra(table, name, mode="eval", fixed_steps=False):

@@ -8,7 +8,8 @@ import pandas as pd
 from companion.over_seeds import area, at, curves, first, ratio
 from companion.statements import Case, Number, Statement
 from companion.studies.transferability.shared.by_seed import factor
-from companion.studies.transferability.shared.targets import STARTS, of_target, words
+from companion.studies.transferability.shared.target_rows import of_target, words
+from companion.studies.transferability.shared.targets import STARTS
 
 from .design import PROTOCOLS
 

@@ -5,7 +5,8 @@ import pandas as pd
 
 from companion.over_seeds import across, at, curves, difference, first, last, sample, slope
 from companion.statements import Case, Number, Statement
-from companion.studies.transferability.shared.targets import STARTS, of_target
+from companion.studies.transferability.shared.target_rows import of_target
+from companion.studies.transferability.shared.targets import STARTS
 
 MEASURES = {  # of a layer's gradient: columns of the table, and what they are
     "inputs": "with respect to the layer's input",

@@ -8,7 +8,7 @@ import numpy as np
 from companion.over_seeds import at, weakest
 from companion.statements import Case, Number, Statement
 from companion.studies.transferability.shared.by_seed import over_sets, per_seed, widest
-from companion.studies.transferability.shared.targets import each
+from companion.studies.transferability.shared.target_rows import each
 
 ROOM = 0.1  # by which an exponent may fall short at the widths here
 KAPPA = 1.0  # of the headline: Lemma 2 states w ~ N(0, I)

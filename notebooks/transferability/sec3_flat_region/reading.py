@@ -7,7 +7,7 @@ import pandas as pd
 
 from companion.over_seeds import at, curves, difference, last, ratio, sample, weakest
 from companion.statements import Case, Number, Statement
-from companion.studies.transferability.shared.targets import words
+from companion.studies.transferability.shared.target_rows import words
 
 HELD_OUT = "held-out"  # new images of the source's own classes
 EDGES = (0.1, 0.2)  # of the way to guessing: where the flat region ends; the second is twice as far out

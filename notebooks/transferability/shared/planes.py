@@ -21,12 +21,3 @@ def grid(rows):
     """
     loss = rows.pivot(index="alpha", columns="beta", values="loss")
     return loss.index.to_numpy(), loss.columns.to_numpy(), loss.to_numpy()
-
-
-def where(table, **conditions):
-    """The rows in which every named column has the value given; none where a column is missing."""
-    for name, value in conditions.items():
-        if name not in table:
-            return table.iloc[:0]
-        table = table[table[name] == value]
-    return table

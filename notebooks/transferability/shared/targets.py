@@ -1,9 +1,4 @@
-"""What the studies of one chapter share about their targets: names, training, the start. No torch."""
-
-import pandas as pd
-
-from companion.over_seeds import at
-from companion.statements import Case
+"""What the studies of one chapter share about their targets: names, training, the start."""
 
 # How many classes each target has; the tests compare it with the images.
 CLASSES = {
@@ -40,66 +35,3 @@ def start_of(parameters):
     """Source, length and images of pre-training, and the network, as arguments of a job."""
     names = ("source", "pretrain_epochs", "pretrain_images", "width", "blocks")
     return {name: parameters[name] for name in names}
-
-
-def of_target(table, name):
-    """The rows of ``table`` of the target called ``name``, see :func:`named`."""
-    return at(table, **named(name))
-
-
-def of_source(table):
-    """The rows in which the accuracy of the pre-trained networks on their own source is measured."""
-    return at(table, kind="source")
-
-
-def source_of(table, parameters):
-    """The same, or what another page's runs have stored of networks that are pre-trained alike.
-
-    By seed; of the seeds that no page has measured there is nothing.
-    """
-    rows = of_source(table)
-    if len(rows):
-        return rows
-    from companion.runs import results
-    from companion.studies.transferability.shared.pretrained_source import source_jobs  # imports torch
-
-    jobs = source_jobs({**parameters, "source_accuracy": True, "seeds": _seeds(parameters)})
-    found = [results.fetch(job) for job in jobs if results.exists(job)]
-    return pd.concat([rows, *(item.table for item in found if item is not None)], ignore_index=True)
-
-
-def _seeds(parameters):
-    """The most seeds that a part of the page has."""
-    return max(value for name, value in parameters.items() if name.endswith("seeds"))
-
-
-def words(target):
-    """How a sentence calls a target: ``cifar10-natural`` is half of a set."""
-    dataset, _, part = target.partition("-")
-    called = {
-        "cifar10": "CIFAR-10",
-        "cifar100": "CIFAR-100",
-        "fashion_mnist": "Fashion-MNIST",
-        "mnist": "MNIST",
-    }
-    halves = {"natural": "animals of ", "artificial": "objects of "}
-    return f"{halves.get(part, '')}{called.get(dataset, dataset)}"
-
-
-def each(values, given):
-    """Cases for a statement's ``each``: one per value of the parameter ``values``, given as ``given``."""
-    return lambda parameters: [Case(name, words(name), {given: name}) for name in parameters[values]]
-
-
-def source_said(table, parameters):
-    """A sentence on how well the pre-trained networks classify images of their own source."""
-    rows = source_of(table, parameters)
-    if rows.empty:
-        return "The accuracy of the pre-trained networks on their own source has not been measured."
-    test, train = (rows[f"source_{split}_accuracy"].mean() for split in ("test", "train"))
-    asked = _seeds(parameters)
-    some = f" ({len(rows)} of {asked} measured)" if len(rows) < asked else ""
-    return (
-        f"The pre-trained networks{some} classify {test:.0f} % of their source's test images and "
-        f"{train:.0f} % of its training images correctly."
-    )

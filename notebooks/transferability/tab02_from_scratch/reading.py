@@ -9,7 +9,7 @@ from companion.runs import engine, notebooks
 from companion.statements import Case, Number, Statement
 from companion.studies.transferability.shared import imagenet_rows
 from companion.studies.transferability.shared.deviations import ends, printed, series
-from companion.studies.transferability.shared.targets import each, of_target, words
+from companion.studies.transferability.shared.target_rows import each, of_target, words
 
 POSITIONS = "transferability/fig04_tsne"  # whose runs have the norms of networks trained alike, for 30 epochs
 ROUNDING = 0.04  # percent: by how much rounding can move an improvement that is made from printed errors

@@ -6,7 +6,7 @@ import pandas as pd
 from companion.over_seeds import at, sample
 from companion.statements import Number, Statement
 from companion.studies.transferability.shared.by_seed import over_sets, per_seed, widest
-from companion.studies.transferability.shared.targets import each
+from companion.studies.transferability.shared.target_rows import each
 
 MARGIN = 0.05  # of y_Q'y_Q, and of the coefficient's 1
 THEOREM_RATE = 0.25  # Theorem 1: the error of finite width is of order m^-1/4

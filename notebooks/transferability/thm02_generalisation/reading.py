@@ -8,7 +8,7 @@ import pandas as pd
 from companion.over_seeds import at, exponent
 from companion.statements import Case, Number, Statement
 from companion.studies.transferability.shared.by_seed import over_sets, per_seed, widest
-from companion.studies.transferability.shared.targets import each
+from companion.studies.transferability.shared.target_rows import each
 
 MARGIN = 0.05  # for the error terms of Theorem 2 at a finite m and κ: deviation over bound may reach 1 + this
 ALIKE = {"same-classes": ("the same classes", {"family": "rotated", "step": 0.0})}  # id: (words, rows)

@@ -14,7 +14,8 @@ from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from companion.studies.transferability.shared import imagenet_source
 from companion.studies.transferability.shared.deviations import ends, printed, series
 from companion.studies.transferability.shared.pretrained_source import source_jobs
-from companion.studies.transferability.shared.targets import STARTS, name_of, named, source_said
+from companion.studies.transferability.shared.target_rows import source_said
+from companion.studies.transferability.shared.targets import STARTS, name_of, named
 from companion.studies.transferability.shared.tuned import recorded, target, tuned
 from companion.studies.transferability.tab01_weight_deviation import experiment as tab01
 from companion.studies.transferability.tab01_weight_deviation import reading

@@ -7,14 +7,8 @@ from alignbook.data.halves import HALVES
 from companion.jobs import Job
 from companion.runs import results
 from companion.studies.transferability.shared import pretrained_source
-from companion.studies.transferability.shared.targets import (
-    CLASSES,
-    name_of,
-    named,
-    of_target,
-    source_said,
-    words,
-)
+from companion.studies.transferability.shared.target_rows import of_target, source_said, words
+from companion.studies.transferability.shared.targets import CLASSES, name_of, named
 
 
 def test_names_and_back():
