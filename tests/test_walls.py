@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import re
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
@@ -96,3 +97,48 @@ def test_a_package_that_gathers_others_only_passes_names_on():
             plain = isinstance(node, ast.Import | ast.ImportFrom | ast.Expr)
             exported = isinstance(node, ast.Assign) and node.targets[0].id == "__all__"
             assert plain or exported, (path, ast.unparse(node))
+
+
+STUDIES = paths.root() / "notebooks"
+LOADS = "companion.studies.representation_alignment.sec6_backwards.experiment"  # what two pages have stored
+
+
+def imports_of_study(module):
+    """What a module of the studies imports: modules, or names in them; empty for any other."""
+    path = STUDIES.joinpath(*module.split(".")[2:]).with_suffix(".py")
+    if not module.startswith("companion.studies.") or not path.is_file():
+        return
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = module.rpartition(".")[0]
+            source = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+            yield from (source, *(f"{source}.{alias.name}" for alias in node.names))
+
+
+def reached(module):
+    """Everything that a module of the studies imports, directly or through others of them."""
+    names, waiting = set(), [module]
+    while waiting:
+        new = set(imports_of_study(waiting.pop())) - names
+        names |= new
+        waiting += new
+    return names
+
+
+@pytest.mark.parametrize("path", sorted(STUDIES.glob("*/*/experiment.py")), ids=lambda p: p.parts[-2])
+def test_what_a_study_computes_knows_neither_judging_nor_another_study(path):
+    """Its code and its paper's shared code, instruments, ``companion.jobs``: nothing else of the project."""
+    own = f"companion.studies.{path.parts[-3]}.{path.parts[-2]}"
+    shared = r"companion\.studies\.\w+\.shared\b"
+    known = re.compile(rf"(?!companion)|companion\.jobs\b|{shared}|{re.escape(own)}\b(?!\.reading)")
+    if f"{own}.experiment" != LOADS:
+        assert not [name for name in reached(f"{own}.experiment") if not known.match(name)]
+
+
+def test_studies_import_a_metric_from_its_own_module():
+    """Else a result would depend on all metrics."""
+    for path in STUDIES.rglob("*.py"):
+        module = ".".join(("companion.studies", *path.relative_to(STUDIES).with_suffix("").parts))
+        assert "alignbook.metrics" not in imports_of_study(module), path

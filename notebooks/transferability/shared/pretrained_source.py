@@ -8,6 +8,8 @@ from alignbook.training.pretrained import pretrained, source_examples
 from companion.jobs import Job
 from companion.studies.transferability.shared.targets import start_of
 
+STORED_AS = "transferability/pretrained_source"  # where the tables of these runs are kept
+
 
 def source_jobs(parameters):
     """One job of :func:`source_accuracy` per seed where the parameter of that name asks for it, else none.

@@ -16,13 +16,14 @@ from alignbook.training.fine_tune import accuracy_and_loss, features_of, fine_tu
 from alignbook.training.pretrained import pretrained
 from companion.jobs import Job
 from companion.studies.transferability.shared import imagenet_source
+from companion.studies.transferability.shared.fine_tuned import fine_tuned_jobs
 from companion.studies.transferability.shared.pretrained_source import source_jobs
-from companion.studies.transferability.shared.targets import named, start_of, training_of
-from companion.studies.transferability.shared.tuned import head_deviation, recorded, target, tuned
+from companion.studies.transferability.shared.targets import named, start_of
+from companion.studies.transferability.shared.tuned import head_deviation, recorded, target
 
 
 def jobs(parameters):
-    """One job per source, setting, target and seed; Table 2 asks for our own fine-tuned ones, too."""
+    """One job per source, setting, target and seed."""
     made = [
         job
         for setting in (fine_tuned_jobs, fixed_jobs)
@@ -52,13 +53,6 @@ def imagenet_jobs(parameters):
     ]
 
 
-def fine_tuned_jobs(name, parameters):
-    """One job of :func:`fine_tuned` per seed, for the target ``name``."""
-    arguments = named(name) | training_of(parameters) | start_of(parameters)
-    arguments["learning_rate"] = parameters["learning_rate"]
-    return _jobs(f"{name}-fine-tuned", fine_tuned, arguments, parameters["seeds"])
-
-
 def fixed_jobs(name, parameters):
     """One job of :func:`fixed` per seed, for the target ``name``."""
     arguments = {
@@ -73,26 +67,6 @@ def fixed_jobs(name, parameters):
 
 def _jobs(name, compute, arguments, seeds):
     return [Job(f"{name}-seed{seed}", compute, arguments | {"seed": seed}) for seed in range(seeds)]
-
-
-def fine_tuned(*, dataset, decay_at, steps, seed, device, report, **given):
-    """Fine-tune all layers. Rows of :class:`tuned.Tuned`, and in the last one ``head``: the part of the
-    deviation that is the new head's.
-    """
-    found = tuned(
-        dataset,
-        start="pretrained",
-        steps=steps,
-        decay_at=tuple(decay_at),
-        record=recorded(steps),
-        seed=seed,
-        device=device,
-        report=report,
-        **given,
-    )
-    table = pd.DataFrame(found.rows).assign(setting="fine-tuned", classifier="linear")
-    table.loc[table.index[-1], "head"] = head_deviation(found, given["examples"])
-    return table
 
 
 def fixed(
@@ -169,8 +143,9 @@ def fixed(
 
 
 def imagenet_fine_tuned(*, seed, device, report, **given):
-    """Fine-tune all layers of the network trained on ImageNet. Columns as :func:`fine_tuned`, the errors at
-    the end alone.
+    """Fine-tune all layers of the network trained on ImageNet.
+
+    Columns as of :func:`.fine_tuned.fine_tuned`, the errors at the end alone.
     """
     found = imagenet_source.imagenet_tuned(
         **given, start="pretrained", seed=seed, device=device, report=report

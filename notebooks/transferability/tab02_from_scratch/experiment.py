@@ -8,10 +8,10 @@ import pandas as pd
 
 from alignbook.errors import AlignbookError
 from companion.jobs import Job
+from companion.studies.transferability.shared.fine_tuned import fine_tuned_jobs
 from companion.studies.transferability.shared.pretrained_source import source_jobs
 from companion.studies.transferability.shared.targets import named, training_of
 from companion.studies.transferability.shared.tuned import head_deviation, recorded, tuned
-from companion.studies.transferability.tab01_weight_deviation.experiment import fine_tuned_jobs
 
 
 def jobs(parameters):

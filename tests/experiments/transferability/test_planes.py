@@ -7,7 +7,7 @@ import pytest
 
 from alignbook.metrics.landscape import Landscape
 from companion.pages.planes import common_scale, draw, draw_all
-from companion.studies.transferability.shared.planes import grid, rows_of, where
+from companion.studies.transferability.shared.planes import grid, rows_of
 
 
 def found():
@@ -22,12 +22,6 @@ def test_rows_and_back():
     assert np.array_equal(loss, found().loss)
     with pytest.raises(ValueError, match="duplicate"):
         grid(pd.concat([rows, rows]))
-
-
-def test_where_takes_every_condition():
-    table = pd.DataFrame({"a": [1, 1, 2], "b": ["x", "y", "x"]})
-    assert list(where(table, a=1, b="x").index) == [0]
-    assert where(table, a=1, c=3).empty
 
 
 @pytest.mark.parametrize(("high", "apart"), [(1.0, 0.05), (0.6, 0.05), (1.01, 0.1), (3.0, 0.2), (30.0, 2.0)])

@@ -8,6 +8,7 @@ from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from companion.runs import engine, notebooks, parameters
 from companion.studies.transferability.fig04_tsne import reading as fig04
 from companion.studies.transferability.shared import imagenet_rows
+from companion.studies.transferability.shared.fine_tuned import fine_tuned
 from companion.studies.transferability.shared.targets import named
 from companion.studies.transferability.tab01_weight_deviation import experiment as tab01
 from companion.studies.transferability.tab02_from_scratch import experiment as tab02
@@ -58,12 +59,12 @@ claims, outcomes = judging.of(reading, PARAMETERS)
 
 def test_jobs_are_table_1s_and_those_from_scratch():
     jobs = tab02.jobs(PARAMETERS)
-    first = {(u.name, str(u.arguments)) for u in jobs if u.compute is tab01.fine_tuned}
+    first = {(u.name, str(u.arguments)) for u in jobs if u.compute is fine_tuned}
     values = PARAMETERS | {"hidden": 4, "fixed_rate": 0.1, "fixed_epochs": 1}
     imagenet = {"weights": "random", "targets": ["cifar10"], "examples": 33, "test_images": 8, "epochs": 1}
     imagenet |= {"seeds": 1}
     values |= {f"imagenet_{name}": value for name, value in imagenet.items()}
-    assert first == {(u.name, str(u.arguments)) for u in tab01.jobs(values) if u.compute is tab01.fine_tuned}
+    assert first == {(u.name, str(u.arguments)) for u in tab01.jobs(values) if u.compute is fine_tuned}
     own = [u for u in jobs if u.compute is tab02.scratch]
     assert len(jobs) == len({u.name for u in jobs}) == 6 + 6 + 3 and len(own) == 9
     assert {(u.arguments["dataset"], u.arguments["learning_rate"]) for u in own} == {
