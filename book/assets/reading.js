@@ -10,30 +10,6 @@
   addEventListener("toggle", start, true);
 })();
 
-/* On a phone, a long table of numbers shows its first rows and says how many there are. */
-(() => {
-  const [SHOWN, LONG] = [8, 14]; // SHOWN: as in book.css
-  addEventListener("DOMContentLoaded", () => {
-    for (const table of document.querySelectorAll("table.ab-numbers.ab-wide")) {
-      const count = table.tBodies[0]?.rows.length ?? 0;
-      if (count < LONG) continue;
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "ab-more";
-      button.textContent = `Show all ${count} rows`;
-      button.onclick = () => {
-        table.classList.remove("ab-folded");
-        const next = table.tBodies[0].rows[SHOWN];
-        next.tabIndex = -1;
-        next.focus({ preventScroll: true });
-        button.remove();
-      };
-      table.classList.add("ab-folded");
-      (table.closest(".ab-scroll") ?? table).after(button);
-    }
-  });
-})();
-
 /* What the theme leaves out for screen readers. */
 addEventListener("DOMContentLoaded", () => {
   const each = (selector, change) => document.querySelectorAll(selector).forEach(change);

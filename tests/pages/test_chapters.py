@@ -161,7 +161,9 @@ def test_a_landing_argues_answers_shows_and_counts():
 
 
 def test_a_card_opens_with_at_least_eight_words_of_the_finding():
-    assert glance.opening("Yes. In all 50 of them, 3.5 times. And more.") == "Yes. In all 50 of them, 3.5 times."
+    assert (
+        glance.opening("Yes. In all 50 of them, 3.5 times. And more.") == "Yes. In all 50 of them, 3.5 times."
+    )
     assert glance.opening("It is.") == "It is."
 
 

@@ -1,7 +1,6 @@
 """Cells and tables as HTML."""
 
 import re
-import shutil
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from matplotlib.text import Text
 from scipy import stats
 
-from alignbook import paths
 from companion.pages.names import speak
 from companion.pages.tables import (
     interval,
@@ -181,51 +179,9 @@ def test_table_labels_its_cells_for_phones():
     assert '<tr id="one">' in text and 'data-label="Here"' in text and "<th>id</th>" not in text
 
 
-def test_only_a_table_too_wide_for_a_phone_names_its_columns_in_every_cell():
-    index = pd.MultiIndex.from_tuples([("s", 1), ("s", 2), ("r", 1)], names=["task", "step"])
-    quantities = [f"quantity {i}" for i in range(5)]
-    frame = pd.DataFrame("0.123456789", index, quantities)
-    text = numbers(frame).data
-    assert "ab-wide" in text and "data-label" not in text[: text.index("<tbody>")]
-    *_, second, third = re.findall("<tr>(.*?)</tr>", text, re.DOTALL)
-    labels = [re.findall('data-label="(.*?)"', row) for row in (second, third)]
-    assert labels == [["task", "step", *quantities]] * 2
-    assert second.startswith('<th class="ab-again" data-label="task">s</th>')  # "s" stands beside two rows
-    assert "ab-again" not in third
-    named = numbers(frame.rename(columns={"quantity 0": "A_l along u_1"})).data
-    assert 'data-label="Aₗ along u₁"' in named
-    narrow = numbers(frame[["quantity 1", "quantity 2"]]).data
-    assert "ab-wide" not in narrow and "data-label" not in narrow
-
-
 def test_letters_of_prose_get_their_indices_and_code_and_formulas_stay():
     body = '<p>A_l, W₀_l, a_ij, cov_x <code>A_l</code> <span class="math">\\(A_l\\)</span></p><dt>n_l</dt>'
     text = lettered_prose(body)
     assert "A<sub>l</sub>" in text and "W₀<sub>l</sub>" in text and "a<sub>ij</sub>" in text
     for kept in ("cov_x", "<code>A_l</code>", "\\(A_l\\)", "<dt>n_l</dt>"):
         assert kept in text
-
-
-@pytest.mark.parametrize(("rows", "folded"), [(14, True), (13, False)])
-def test_a_long_table_shows_its_first_rows_on_a_phone(browser, tmp_path, rows, folded):
-    frame = pd.DataFrame("0.123456789", pd.RangeIndex(rows, name="step"), [f"quantity {i}" for i in range(6)])
-    for name in ("reading.js", "book.css"):
-        shutil.copy(paths.root() / "book" / "assets" / name, tmp_path)
-    page = tmp_path / "page.html"
-    page.write_text(
-        '<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        '<link rel="stylesheet" href="book.css"><script src="reading.js"></script>'
-        f'<article class="bd-article"><div class="cell_output">{numbers(frame).data}</div></article>',
-        encoding="utf-8",
-    )
-    for width, shown in ((390, 8 if folded else rows), (1280, rows)):
-        with browser.new_context(viewport={"width": width, "height": 800}) as context:
-            tab = context.new_page()
-            tab.goto(page.as_uri())
-            seen = tab.locator("tbody tr:visible")
-            assert seen.count() == shown
-            if shown < rows:
-                tab.get_by_role("button", name=f"Show all {rows} rows").click()
-                assert seen.count() == rows and tab.locator("button").count() == 0
-            else:
-                assert tab.locator("button:visible").count() == 0

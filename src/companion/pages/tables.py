@@ -41,19 +41,11 @@ _VERBATIM = re.compile(
 _NORM = re.compile(r"‖_(\w)(?!\w)")
 # One digit, up to three: 1.2e-05 as Python writes a number, not the name of a commit like 31136e151277.
 _POWER_OF_TEN = re.compile(r"(?<![\w.])(\d(?:\.\d+)?)e([+-]?)0*(\d{1,3})\b")
-_ROW = re.compile(r"<tr.*?</tr>", re.DOTALL)
-_TABLE_CELL = re.compile(r"<(t[hd])\b([^>]*)>(.*?)</\1>", re.DOTALL)
 DECIMALS = 5  # at most, of a value with its interval
-PHONE = 47  # characters of a table of numbers that stand side by side on a phone, with one between columns
 _PERCENT = re.compile(r"([\d)]) %")
 _MARGIN = re.compile(r"± (?=[\d.])")
 _LESS = re.compile(r"(?<=[\w)]) - (?=[^\W_]|\()")  # between two terms
 _ENDS = re.compile(r"(?<=\d) to (?=[−+\d])")  # of an interval, which breaks behind the word alone
-_INDEX = re.compile(r"<(su[bp])>(.*?)</\1>")
-_SMALL = {
-    "sub": str.maketrans("0123456789aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇₈₉ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ"),
-    "sup": str.maketrans("0123456789−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻"),
-}
 _BARE_PERCENT = re.compile(r"(?<=\d)%")
 _NO_MINUS = re.compile(r"(?<![\w.^)-])-(?=0(?:\.0+)?(?![\d.]))")
 _NEGATIVE = re.compile(r"(?<![\w.^)-])-(?=\d)")
@@ -207,42 +199,7 @@ def numbers(frame, ready=False):
         text = text.replace("<th></th>", f"<th>{marked(name)}</th>", 1)
     from IPython.display import HTML  # here: the probe's report has tables and no IPython
 
-    return HTML(f'<div class="ab-scroll">{_for_phones(typeset(text))}</div>')
-
-
-def _small(found):
-    """An index or a power in letters of their own: an attribute takes no tags."""
-    return found[2].translate(_SMALL[found[1]])
-
-
-def _for_phones(text):
-    """The HTML of a table; each cell has its column's name where a phone is too narrow for all columns."""
-    rows = [[cell[2] for cell in _TABLE_CELL.findall(row)] for row in _ROW.findall(text)]
-    names = [_TAG.sub("", _INDEX.sub(_small, name)).replace('"', "&quot;") for name in rows[0]]
-    longest = [0] * len(names)
-    for row in rows:  # from the right: a cell of the index may stand for several rows
-        for place, cell in enumerate(reversed(row), 1):
-            words = re.split("[ -]", html.unescape(_TAG.sub("", cell)))
-            longest[-place] = max(longest[-place], *map(len, words))
-    if sum(longest) + len(names) <= PHONE:
-        return text
-
-    above = [""] * len(names)
-
-    def labelled(row):
-        """The row; what stands in cells of rows above it for this one, too, phones show again."""
-        cells = _TABLE_CELL.findall(row[0])
-        missing = len(names) - len(cells)
-        above[missing:] = [
-            f'data-label="{name}">{cell[2]}</' for name, cell in zip(names[missing:], cells, strict=True)
-        ]
-        again = "".join(f'<th class="ab-again" {cell}th>' for cell in above[:missing])
-        shown = iter(above[missing:])
-        text = _TABLE_CELL.sub(lambda cell: f"<{cell[1]}{cell[2]} {next(shown)}{cell[1]}>", row[0])
-        return re.sub(r"<tr[^>]*>", lambda start: start[0] + again, text, count=1)
-
-    head, body = text.split("<tbody>")
-    return head.replace("ab-numbers", "ab-numbers ab-wide", 1) + "<tbody>" + _ROW.sub(labelled, body)
+    return HTML(f'<div class="ab-scroll">{typeset(text)}</div>')
 
 
 def _cell(value):
