@@ -1,6 +1,7 @@
 """What is computed at a time: one condition and one seed. For those of studies see ``notebooks/``."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 
@@ -19,3 +20,20 @@ class Job:
     name: str
     compute: Callable
     arguments: dict
+
+
+def jobs_over(name: str, compute: Callable, shared: dict, **axes: Iterable) -> list[Job]:
+    """One :class:`Job` per combination of the values of ``axes``, the first of which varies slowest.
+
+    name : a format string of the axes, e.g. ``"{dataset}-seed{seed}"``.
+    shared : arguments that all have; axes : {argument: its values}.
+
+    Examples
+    --------
+    >>> from companion.jobs import jobs_over
+    >>> jobs = jobs_over("{labels}-seed{seed}", print, {"width": 8}, labels=["real"], seed=range(2))
+    >>> [job.name for job in jobs]
+    ['real-seed0', 'real-seed1']
+    """
+    cells = (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
+    return [Job(name.format(**cell), compute, shared | cell) for cell in cells]

@@ -4,7 +4,7 @@
 centre and right panels take Figure 2's runs as they are, so that these are computed and stored once.
 """
 
-from companion.jobs import Job
+from companion.jobs import jobs_over
 
 from ..shared.filter_training import figure_jobs, sweep_jobs
 from ..shared.gaussian_networks import compute
@@ -17,11 +17,10 @@ def jobs(parameters):
     """
     shared = {name: parameters[name] for name in "networks dimension rate goal max_steps".split()}
     shared["hidden"] = parameters["gaussian_hidden"]
-    result = [
-        Job(f"gaussian-{inputs}-group{group}", compute, shared | {"inputs": inputs, "seed": group})
-        for inputs in parameters["inputs"]
-        for group in range(parameters["groups"])
-    ]
+    groups = range(parameters["groups"])
+    result = jobs_over(
+        "gaussian-{inputs}-group{seed}", compute, shared, inputs=parameters["inputs"], seed=groups
+    )
     for scale in parameters["other_scales"]:
         result += sweep_jobs(parameters, scale, 1)
     return result + figure_jobs(parameters)

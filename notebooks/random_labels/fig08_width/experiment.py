@@ -7,7 +7,7 @@ from alignbook.seeding import torch_stream
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, rescale_
-from companion.jobs import Job
+from companion.jobs import jobs_over
 
 from ..shared.downstream import fresh_head_, learning_curve, tasks
 
@@ -22,9 +22,8 @@ def jobs(parameters):
     common = {name: parameters[name] for name in names.split()}
     made = []
     for width, side in dict.fromkeys(cells):
-        for seed in range(parameters["seeds"]):
-            arguments = common | {"dense_units": width, "side": side, "seed": seed}
-            made.append(Job(f"units{width}-side{side}-seed{seed}", compute, arguments))
+        shared, name = common | {"dense_units": width, "side": side}, f"units{width}-side{side}-seed{{seed}}"
+        made += jobs_over(name, compute, shared, seed=range(parameters["seeds"]))
     return made
 
 

@@ -11,7 +11,7 @@ from alignbook.seeding import torch_stream
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
 from alignbook.training.transfer import layer_norms, rescale_
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.random_labels.shared.downstream import fresh_head_, tasks
 from companion.studies.random_labels.shared.vgg_transfer import first_epochs
 
@@ -21,11 +21,8 @@ from .design import ALL, EARLY, FIRST, KINDS, LATE, SCRATCH, STARTS
 def jobs(parameters):
     """One job per seed and initial scale."""
     shared = {name: value for name, value in parameters.items() if name not in ("scales", "seeds")}
-    return [
-        Job(f"scale{scale:g}-seed{seed}", compute, shared | {"init_scale": scale, "seed": seed})
-        for seed in range(parameters["seeds"])
-        for scale in parameters["scales"]
-    ]
+    seeds, scales = range(parameters["seeds"]), parameters["scales"]
+    return jobs_over("scale{init_scale:g}-seed{seed}", compute, shared, seed=seeds, init_scale=scales)
 
 
 def compute(

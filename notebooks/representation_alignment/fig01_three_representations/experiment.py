@@ -14,7 +14,7 @@ from torch import nn
 
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.loop import module_step, train
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.representation_alignment.shared.alignment_grid import DIGITS, THRESHOLDS, curve
 from companion.studies.representation_alignment.shared.constant_feature import with_constant
 from companion.studies.representation_alignment.shared.hidden_layers import squared
@@ -74,7 +74,7 @@ def _linear(fan_in, out, generator):
 def jobs(parameters):
     """One job per seed."""
     shared = {name: value for name, value in parameters.items() if name != "seeds"}
-    return [Job(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
+    return jobs_over("seed{seed}", compute, shared, seed=range(parameters["seeds"]))
 
 
 def compute(

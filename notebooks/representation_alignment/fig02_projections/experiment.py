@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 from alignbook.seeding import torch_stream
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.representation_alignment.shared import hidden_layers
 
 from .design import TOP, TOPS
@@ -20,7 +20,7 @@ SHOWN = 100  # indices of the figure
 def jobs(parameters):
     """One job per seed."""
     shared = {name: value for name, value in parameters.items() if name != "seeds"}
-    return [Job(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
+    return jobs_over("seed{seed}", compute, shared, seed=range(parameters["seeds"]))
 
 
 def compute(*, dataset, points, layers, epochs, batch_size, rate, checkpoints, seed, device, report):

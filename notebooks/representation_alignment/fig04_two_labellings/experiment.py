@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook.metrics.alignment_curve import alignment_curve
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.representation_alignment.shared.linear_descent import (
     descend,
     first_steps,
@@ -22,11 +22,8 @@ from .design import circle
 def jobs(parameters):
     """One job per number of points and seed."""
     shared = {name: parameters[name] for name in ("spread", "step_size", "remaining")}
-    return [
-        Job(f"{points}-seed{seed}", compute, shared | {"points": points, "seed": seed})
-        for points in dict.fromkeys((parameters["points"], parameters["fewer"]))
-        for seed in range(parameters["seeds"])
-    ]
+    points = dict.fromkeys((parameters["points"], parameters["fewer"]))
+    return jobs_over("{points}-seed{seed}", compute, shared, points=points, seed=range(parameters["seeds"]))
 
 
 def compute(*, points, spread, step_size, remaining, seed, device, report):

@@ -16,7 +16,7 @@ from torch import nn
 from alignbook.data.tables import TABLES
 from alignbook.seeding import torch_stream
 from alignbook.training.loop import module_step, train
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.representation_alignment.shared.alignment_grid import DIGITS, THRESHOLDS, curve
 from companion.studies.representation_alignment.shared.hidden_layers import logistic, squared
 from companion.studies.representation_alignment.shared.two_classes import labelled
@@ -47,22 +47,12 @@ def jobs(parameters):
     kinds = [("", compute, parameters["steps"], chosen)]
     if parameters["slow_steps"]:
         kinds.append(("-slow", compute_slow, parameters["slow_steps"], slow))
-    return [
-        Job(
-            f"{dataset}{word}-seed{seed}",
-            function,
-            {
-                "dataset": dataset,
-                "points": parameters["points"],
-                "steps": steps,
-                "settings": which,
-                "seed": seed,
-            },
-        )
-        for word, function, steps, which in kinds
-        for dataset in parameters["datasets"]
-        for seed in range(parameters["seeds"])
-    ]
+    datasets, seeds = parameters["datasets"], range(parameters["seeds"])
+    made = []
+    for word, function, steps, which in kinds:
+        shared = {"points": parameters["points"], "steps": steps, "settings": which}
+        made += jobs_over(f"{{dataset}}{word}-seed{{seed}}", function, shared, dataset=datasets, seed=seeds)
+    return made
 
 
 def compute(*, dataset, points, steps, settings, seed, device, report):

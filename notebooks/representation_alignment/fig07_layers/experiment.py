@@ -7,7 +7,7 @@ import torch
 from alignbook.data.tables import TABLES, load_table
 from alignbook.metrics.alignment_curve import alignment_curve
 from alignbook.seeding import numpy_stream, torch_stream
-from companion.jobs import Job
+from companion.jobs import jobs_over
 
 from ..shared import hidden_layers
 from ..shared.alignment_area import area
@@ -20,11 +20,8 @@ def jobs(parameters):
     shared = {name: value for name, value in parameters.items() if name not in ("datasets", "seeds")}
     if shared["darkest"] == 0:  # as jobs are stored under
         del shared["darkest"]
-    return [
-        Job(f"{dataset}-seed{seed}", compute, shared | {"dataset": dataset, "seed": seed})
-        for dataset in parameters["datasets"]
-        for seed in range(parameters["seeds"])
-    ]
+    datasets, seeds = parameters["datasets"], range(parameters["seeds"])
+    return jobs_over("{dataset}-seed{seed}", compute, shared, dataset=datasets, seed=seeds)
 
 
 def compute(

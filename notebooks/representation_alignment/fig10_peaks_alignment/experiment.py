@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from alignbook.metrics.alignment_curve import alignment_curve
-from companion.jobs import Job
+from companion.jobs import jobs_over
 
 from ..shared import peaks_source
 from ..shared.alignment_area import area
@@ -16,7 +16,7 @@ THRESHOLDS = 101  # from 0 to √n/2: steps of 0.5 for n = 10000
 def jobs(parameters):
     """One job per seed."""
     shared = {name: value for name, value in parameters.items() if name != "seeds"}
-    return [Job(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
+    return jobs_over("seed{seed}", compute, shared, seed=range(parameters["seeds"]))
 
 
 def compute(*, points, width, checkpoints, seed, device, report, **training):

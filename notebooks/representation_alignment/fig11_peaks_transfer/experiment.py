@@ -6,7 +6,7 @@ import torch
 
 from alignbook.data import peaks
 from alignbook.seeding import torch_stream
-from companion.jobs import Job
+from companion.jobs import jobs_over
 
 from ..shared import peaks_source
 from ..shared.constant_feature import with_constant
@@ -19,7 +19,7 @@ POINTS_PER_CURVE = 60  # step counts at which a learning curve is stored, log-sp
 def jobs(parameters):
     """One job per seed."""
     shared = {name: value for name, value in parameters.items() if name != "seeds"}
-    return [Job(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
+    return jobs_over("seed{seed}", compute, shared, seed=range(parameters["seeds"]))
 
 
 def compute(

@@ -9,7 +9,7 @@ import torch
 
 from alignbook.metrics.alignment_curve import alignment_curve
 from alignbook.seeding import torch_stream
-from companion.jobs import Job
+from companion.jobs import jobs_over
 
 from ..shared import hidden_layers, peaks_source
 from ..shared.alignment_area import area
@@ -21,7 +21,7 @@ THRESHOLDS = 101  # from 0 to √n: steps of 1 for n = 10000
 def jobs(parameters):
     """One job per seed."""
     shared = {name: value for name, value in parameters.items() if name != "seeds"}
-    return [Job(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
+    return jobs_over("seed{seed}", compute, shared, seed=range(parameters["seeds"]))
 
 
 def compute(

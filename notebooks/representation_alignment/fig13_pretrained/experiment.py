@@ -14,7 +14,7 @@ from alignbook.data import colour32
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.imagenet import imagenet_network
 from alignbook.training.nets import he_normal_layer_
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.representation_alignment.shared import image_features
 from companion.studies.representation_alignment.shared.alignment_grid import DIGITS, THRESHOLDS, curve
 from companion.studies.representation_alignment.shared.constant_feature import with_constant
@@ -31,11 +31,8 @@ CURVE = 40  # steps that are stored, evenly spaced in the logarithm
 def jobs(parameters):
     """One job per data set and seed; each seed has two classes of its own."""
     shared = {name: value for name, value in parameters.items() if name not in ("seeds", "datasets")}
-    return [
-        Job(f"{dataset}-seed{seed}", compute, {"dataset": dataset, "seed": seed} | shared)
-        for dataset in parameters["datasets"]
-        for seed in range(parameters["seeds"])
-    ]
+    datasets, seeds = parameters["datasets"], range(parameters["seeds"])
+    return jobs_over("{dataset}-seed{seed}", compute, shared, dataset=datasets, seed=seeds)
 
 
 def compute(

@@ -17,7 +17,7 @@ from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
 from alignbook.training.pretrained import pretrained
 from alignbook.training.resnet import fresh_head_
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.representation_alignment.shared.alignment_grid import DIGITS, THRESHOLDS, curve
 
 # Appendix D; six natural classes, not the four that alignbook.data.half has.
@@ -34,15 +34,9 @@ BATCH = 250  # images that go through a network at once
 def jobs(parameters):
     """One job per source and seed; both sources of a seed see the same images of the target."""
     shared = {name: value for name, value in parameters.items() if name not in ("seeds", "target")}
-    return [
-        Job(
-            f"{part}-seed{seed}",
-            compute,
-            {"dataset": parameters["target"], "part": part, "seed": seed} | shared,
-        )
-        for seed in range(parameters["seeds"])
-        for part in ("natural", "artificial")
-    ]
+    shared["dataset"] = parameters["target"]
+    parts = ("natural", "artificial")
+    return jobs_over("{part}-seed{seed}", compute, shared, seed=range(parameters["seeds"]), part=parts)
 
 
 def compute(

@@ -18,7 +18,7 @@ from alignbook.training.fine_tune import accuracy_and_loss, crops_and_flips, fea
 from alignbook.training.imagenet import imagenet_network
 from alignbook.training.pretrained import pretrained
 from alignbook.training.resnet import fresh_head_
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.representation_alignment.shared.alignment_grid import DIGITS, THRESHOLDS, curve
 
 from .design import DOMAINS, NONE
@@ -34,11 +34,8 @@ def jobs(parameters):
     shared = {name: v for name, v in parameters.items() if name not in ("seeds", "handwritten", "base")}
     shared["dataset"] = parameters["handwritten"] if parameters["domains"] == "digits" else None
     shared["source"] = parameters["base"] if parameters["base"] != "imagenet" else None
-    return [
-        Job(f"{start}-seed{seed}", compute, {"start": start, "seed": seed} | shared)
-        for seed in range(parameters["seeds"])
-        for start in (NONE, *DOMAINS[parameters["domains"]])
-    ]
+    starts = (NONE, *DOMAINS[parameters["domains"]])
+    return jobs_over("{start}-seed{seed}", compute, shared, seed=range(parameters["seeds"]), start=starts)
 
 
 def compute(

@@ -15,7 +15,7 @@ from alignbook.data.torchvision_shim import import_torchvision
 from alignbook.errors import AlignbookError
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.imagenet import lite_network
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.representation_alignment.shared.alignment_grid import DIGITS, THRESHOLDS, curve
 from companion.studies.representation_alignment.shared.two_classes import images
 
@@ -41,12 +41,9 @@ def jobs(parameters):
         ("wide-", wide, ("widths", "points"), "seeds"),
         ("trained-", stand_in if alone else trained, ("trained", "points"), "trained_seeds"),
     ):
-        given = {name: parameters[name] for name in names}
-        made += [
-            Job(f"{prefix}{dataset}-seed{seed}", function, {"dataset": dataset, **given, "seed": seed})
-            for dataset in parameters["datasets"]
-            for seed in range(parameters[seeds])
-        ]
+        shared = {name: parameters[name] for name in names}
+        axes = {"dataset": parameters["datasets"], "seed": range(parameters[seeds])}
+        made += jobs_over(f"{prefix}{{dataset}}-seed{{seed}}", function, shared, **axes)
     return made
 
 

@@ -14,7 +14,7 @@ from alignbook.errors import AlignbookError
 from alignbook.kernels.two_layer_adam import TwoLayer, adam_step
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.loop import train
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.representation_alignment.shared.constant_feature import with_constant
 from companion.studies.representation_alignment.shared.linear_descent import (
     descend,
@@ -30,7 +30,7 @@ LARGEST = 1e12  # a diverging run is compared until its loss is this many times 
 def jobs(parameters):
     """One job per seed."""
     shared = {name: value for name, value in parameters.items() if name not in ("seeds", "step_size")}
-    return [Job(f"seed{seed}", compute, shared | {"seed": seed}) for seed in range(parameters["seeds"])]
+    return jobs_over("seed{seed}", compute, shared, seed=range(parameters["seeds"]))
 
 
 def compute(*, dataset, points, width, epochs, batch_size, rate, multiples, iterations, seed, device, report):

@@ -13,7 +13,7 @@ from torch import nn
 from alignbook.data.torchvision_shim import import_torchvision
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.nets import he_normal_layer_
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.representation_alignment.shared import hidden_layers
 from companion.studies.representation_alignment.shared.alignment_grid import curve
 from companion.studies.representation_alignment.shared.constant_feature import with_constant
@@ -30,11 +30,8 @@ RATE, BATCH_SIZE, REMAINING = 0.001, 64, 0.01  # of training, as Figure 7's
 def jobs(parameters):
     """One job per data set and seed; each seed has two classes of its own."""
     shared = {name: value for name, value in parameters.items() if name not in ("datasets", "seeds")}
-    return [
-        Job(f"{dataset}-seed{seed}", compute, shared | {"dataset": dataset, "seed": seed})
-        for dataset in parameters["datasets"]
-        for seed in range(parameters["seeds"])
-    ]
+    datasets, seeds = parameters["datasets"], range(parameters["seeds"])
+    return jobs_over("{dataset}-seed{seed}", compute, shared, dataset=datasets, seed=seeds)
 
 
 def compute(*, dataset, points, layers, width, widths, networks, max_epochs, seed, device, report):

@@ -20,7 +20,7 @@ from alignbook.training import loop
 from alignbook.training.fine_tune import accuracy_and_loss, features_of
 from alignbook.training.imagenet import imagenet_network
 from alignbook.training.resnet import ResNet, fresh_head_
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.representation_alignment.shared.alignment_grid import curve
 
 from .design import DOMAINS, KEPT, LABELS, NONE, STATISTICS, TARGET
@@ -51,11 +51,7 @@ class Smaller(nn.Module):
 def jobs(parameters):
     """One job per seed and source domain."""
     shared = {name: value for name, value in parameters.items() if name != "seeds"}
-    return [
-        Job(f"{source}-seed{seed}", compute, shared | {"start": source, "seed": seed})
-        for seed in range(parameters["seeds"])
-        for source in DOMAINS
-    ]
+    return jobs_over("{start}-seed{seed}", compute, shared, seed=range(parameters["seeds"]), start=DOMAINS)
 
 
 def compute(

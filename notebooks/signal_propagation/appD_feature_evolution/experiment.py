@@ -18,7 +18,7 @@ from alignbook.metrics.hessian_eigenvalues import hessian_eigenvalues
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
 from alignbook.training.loop import train
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.signal_propagation.shared.dense import (
     CLASSES,
     centred_labels,
@@ -40,10 +40,9 @@ def jobs(parameters):
         "shorter vectors pairs probes"
     )
     arguments = {name: parameters[name] for name in names.split()}
-    return [
-        Job(f"{parameters['dataset']}-seed{seed}", compute, arguments | {"seed": seed})
-        for seed in range(parameters["seeds"])
-    ]
+    return jobs_over(
+        f"{parameters['dataset']}-seed{{seed}}", compute, arguments, seed=range(parameters["seeds"])
+    )
 
 
 def steps_to_look_at(per_epoch, times):

@@ -26,7 +26,7 @@ from scipy.interpolate import PchipInterpolator
 
 from alignbook.kernels.relu_correlation import relu_correlation
 from alignbook.seeding import torch_stream
-from companion.jobs import Job
+from companion.jobs import jobs_over
 
 from .design import FIGURE_3_DEPTHS, PAPER_SLOPE
 
@@ -35,37 +35,16 @@ PER_DECADE = 20  # points per decade of every logarithmic axis
 
 def jobs(parameters):
     """One job per ε (deterministic, seed 0), one per width and seed for the finite networks."""
-    recursions = [
-        Job(
-            f"eps{eps:g}",
-            compute_recursion,
-            {
-                "eps": eps,
-                "depth": parameters["depth"],
-                "kappas": list(parameters["kappas"]),
-                "shares": list(parameters["shares"]),
-                "seed": 0,
-            },
-        )
-        for eps in parameters["epsilons"]
+    p = parameters
+    recursion = {name: p[name] for name in ("depth", "kappas", "shares")} | {"seed": 0}
+    network = {name: p[name] for name in ("correlations", "networks", "outputs")}
+    network["layers"] = p["network_depth"]
+    return [
+        *jobs_over("eps{eps:g}", compute_recursion, recursion, eps=p["epsilons"]),
+        *jobs_over(
+            "width{width}-seed{seed}", compute_network, network, width=p["widths"], seed=range(p["seeds"])
+        ),
     ]
-    networks = [
-        Job(
-            f"width{width}-seed{seed}",
-            compute_network,
-            {
-                "width": width,
-                "layers": parameters["network_depth"],
-                "correlations": list(parameters["correlations"]),
-                "networks": parameters["networks"],
-                "outputs": parameters["outputs"],
-                "seed": seed,
-            },
-        )
-        for width in parameters["widths"]
-        for seed in range(parameters["seeds"])
-    ]
-    return recursions + networks
 
 
 def log_grid(low, high):

@@ -10,7 +10,7 @@ import torch
 
 from alignbook.metrics.tangent_spectrum import tangent_spectra
 from alignbook.seeding import torch_stream
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.signal_propagation.shared.small_deep import evaluated, fit, images_of, network
 
 from .design import KEPT
@@ -22,16 +22,9 @@ def jobs(parameters):
     """One network per learning rate, share of random labels and seed."""
     names = "dataset images test_images side width batch_size epochs momentum weight_decay alignment_images"
     shared = {name: parameters[name] for name in names.split()}
-    return [
-        Job(
-            f"rate{rate:g}-noise{noise:g}-seed{seed}",
-            compute,
-            {"learning_rate": rate, "label_noise": noise, "seed": seed, **shared},
-        )
-        for rate in parameters["rates"]
-        for noise in parameters["label_noises"]
-        for seed in range(parameters["seeds"])
-    ]
+    axes = {"learning_rate": parameters["rates"], "label_noise": parameters["label_noises"]}
+    name = "rate{learning_rate:g}-noise{label_noise:g}-seed{seed}"
+    return jobs_over(name, compute, shared, **axes, seed=range(parameters["seeds"]))
 
 
 def compute(

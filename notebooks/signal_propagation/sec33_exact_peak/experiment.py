@@ -9,7 +9,7 @@ import pandas as pd
 from alignbook.data import load
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import crops_and_flips
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.signal_propagation.shared.dense import images as pixels
 from companion.studies.signal_propagation.shared.equilibrium_layer import (
     cosines_of,
@@ -27,34 +27,16 @@ def jobs(parameters):
     p = parameters
     prepared = [(dataset, AS_IN_TABLES) for dataset in p["datasets"]]
     prepared += [(dataset, CROPPED) for dataset in p["cropped"]]
-    made = [
-        Job(
-            f"pairs-{dataset}-{setting.replace(' ', '-')}-seed{seed}",
-            compute_pairs,
-            {
-                "dataset": dataset,
-                "setting": setting,
-                "images": p["pair_images"],
-                "depths": p["depths"],
-                "seed": seed,
-            },
-        )
-        for dataset, setting in prepared
-        for seed in range(p["pair_seeds"])
-    ]
+    made = []
+    for dataset, setting in prepared:
+        pairs = {"dataset": dataset, "setting": setting, "images": p["pair_images"], "depths": p["depths"]}
+        name = f"pairs-{dataset}-{setting.replace(' ', '-')}-seed{{seed}}"
+        made += jobs_over(name, compute_pairs, pairs, seed=range(p["pair_seeds"]))
     names = ("width", "batch_size", "momentum", "weight_decay", "epochs", "train_images", "alignment_images")
     shared = {name: p[name] for name in names}
-    return made + [
-        Job(
-            f"{dataset}-depth{depth}-rate{rate:g}-seed{seed}",
-            compute,
-            shared | {"dataset": dataset, "depth": depth, "learning_rate": rate, "seed": seed},
-        )
-        for seed in range(p["seeds"])
-        for dataset in p["new_datasets"]
-        for rate in p["rates"]
-        for depth in p["new_depths"]
-    ]
+    axes = {"dataset": p["new_datasets"], "learning_rate": p["rates"], "depth": p["new_depths"]}
+    name = "{dataset}-depth{depth}-rate{learning_rate:g}-seed{seed}"
+    return made + jobs_over(name, compute, shared, seed=range(p["seeds"]), **axes)
 
 
 def compute_pairs(*, dataset, setting, images, depths, seed, device, report):

@@ -8,7 +8,7 @@ the hypothesis (Lou et al. 2022, Section 3.3) the layer that aligns best moves t
 import math
 
 from alignbook.seeding import torch_stream
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.signal_propagation.shared.dense import images
 from companion.studies.signal_propagation.shared.followed import followed
 
@@ -16,22 +16,11 @@ from companion.studies.signal_propagation.shared.followed import followed
 def jobs(parameters):
     """One network per data set, depth, correlation and seed."""
     p = parameters
-    names = (
-        "width", "learning_rate", "batch_size", "momentum", "weight_decay", "epochs", "train_images",
-        "alignment_images",
-    )  # fmt: skip
-    shared = {name: p[name] for name in names}
-    return [
-        Job(
-            f"{dataset}-depth{depth}-cosine{cosine:g}-seed{seed}",
-            compute,
-            shared | {"dataset": dataset, "depth": depth, "cosine": cosine, "seed": seed},
-        )
-        for seed in range(p["seeds"])
-        for dataset in p["datasets"]
-        for depth in p["depths"]
-        for cosine in p["cosines"]
-    ]
+    names = "width learning_rate batch_size momentum weight_decay epochs train_images alignment_images"
+    shared = {name: p[name] for name in names.split()}
+    axes = {"dataset": p["datasets"], "depth": p["depths"], "cosine": p["cosines"]}
+    name = "{dataset}-depth{depth}-cosine{cosine:g}-seed{seed}"
+    return jobs_over(name, compute, shared, seed=range(p["seeds"]), **axes)
 
 
 def compute(

@@ -20,7 +20,7 @@ from alignbook.errors import AlignbookError
 from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import he_normal_layer_
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.random_labels.shared.random_bases import random_bases
 
 from ..shared.recorded import recorded
@@ -47,16 +47,8 @@ def jobs(parameters):
         if len({*p[name]}) != len(p[name]):
             raise AlignbookError(f"{name} must name different values, not {p[name]}")
     shared = {name: p[name] for name in "dataset side images scales rates units batch_size steps".split()}
-    return [
-        Job(
-            f"{layer}-width{width}-seed{seed}",
-            compute,
-            {"layer": layer, "width": width, "seed": seed, **shared},
-        )
-        for seed in range(p["seeds"])
-        for layer in p["layers"]
-        for width in p["widths"]
-    ]
+    axes = {"seed": range(p["seeds"]), "layer": p["layers"], "width": p["widths"]}
+    return jobs_over("{layer}-width{width}-seed{seed}", compute, shared, **axes)
 
 
 def compute(

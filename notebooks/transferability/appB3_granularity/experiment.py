@@ -14,7 +14,7 @@ from alignbook.errors import AlignbookError
 from alignbook.metrics.weight_deviation import weight_deviation
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.transferability.shared.pretrained_source import source_jobs
 from companion.studies.transferability.shared.targets import STARTS, start_of, training_of
 from companion.studies.transferability.shared.tuned import started
@@ -32,11 +32,7 @@ def jobs(parameters):
         raise AlignbookError(f"with {k} labels, draws are at most {k} and images at least {k * k}")
     names = ("dataset", "labels", "draws", "test_images", "learning_rate")
     shared = {name: parameters[name] for name in names} | training_of(parameters) | start_of(parameters)
-    made = [
-        Job(f"{kind}-seed{seed}", compute, shared | {"kind": kind, "seed": seed})
-        for seed in range(parameters["seeds"])
-        for kind in KINDS
-    ]
+    made = jobs_over("{kind}-seed{seed}", compute, shared, seed=range(parameters["seeds"]), kind=KINDS)
     return made + source_jobs(parameters)
 
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from alignbook.metrics.landscape import batch_norm, landscape
 from alignbook.seeding import torch_stream
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.transferability.shared import imagenet_source
 from companion.studies.transferability.shared.layers import main_layers, middle
 from companion.studies.transferability.shared.planes import rows_of
@@ -39,11 +39,9 @@ def jobs(parameters):
     }
     made = []
     for kind, (compute, more) in kinds.items():
-        more = more if compute is training else more | {"images": parameters["images"]}
-        for seed in range(parameters["seeds"]):
-            for start in STARTS:
-                given = arguments | more | {"start": start, "seed": seed}
-                made.append(Job(f"{kind}-{start}-seed{seed}", compute, given))
+        shared = arguments | more | ({} if compute is training else {"images": parameters["images"]})
+        name, seeds = f"{kind}-{{start}}-seed{{seed}}", range(parameters["seeds"])
+        made += jobs_over(name, compute, shared, seed=seeds, start=STARTS)
     return made + imagenet_jobs(parameters) + source_jobs(parameters)
 
 
@@ -59,16 +57,11 @@ def imagenet_jobs(parameters):
         "layers": {"layers": "some", "count": parameters["imagenet_layers"], "head": "fresh"},
         "scaled": {"layers": "middle", "count": 1, "head": "scaled"},
     }
-    return [
-        Job(
-            f"imagenet-{kind}-{start}-seed{seed}",
-            imagenet_planes,
-            arguments | more | {"start": start, "seed": seed},
-        )
-        for kind, more in kinds.items()
-        for seed in range(parameters["seeds"])
-        for start in STARTS
-    ]
+    made, seeds = [], range(parameters["seeds"])
+    for kind, more in kinds.items():
+        name = f"imagenet-{kind}-{{start}}-seed{{seed}}"
+        made += jobs_over(name, imagenet_planes, arguments | more, seed=seeds, start=STARTS)
+    return made
 
 
 def training(*, device, report, **given):

@@ -13,7 +13,7 @@ from torch import nn
 from alignbook.metrics.loss_variation import loss_variation
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import fine_tune
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.transferability.shared.pretrained_source import source_jobs
 from companion.studies.transferability.shared.targets import STARTS, named, start_of, training_of
 from companion.studies.transferability.shared.tuned import started, target
@@ -35,10 +35,8 @@ def jobs(parameters):
         arguments = named(name) | training_of(parameters) | start_of(parameters)
         for key in ("learning_rate", "images", "lengths", "near"):
             arguments[key] = parameters[key]
-        for start in STARTS:
-            for seed in range(parameters["seeds"]):
-                given = arguments | {"start": start, "seed": seed}
-                made.append(Job(f"{name}-{start}-seed{seed}", compute, given))
+        seeds = range(parameters["seeds"])
+        made += jobs_over(f"{name}-{{start}}-seed{{seed}}", compute, arguments, start=STARTS, seed=seeds)
     return made + source_jobs(parameters)
 
 

@@ -21,7 +21,7 @@ import torch
 
 from alignbook.metrics.relu_gram import relu_gram, solve, transformed_labels
 from alignbook.seeding import torch_stream
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.transferability.shared.image_pairs import pool
 from companion.studies.transferability.shared.two_layer import descend, draw, in_span, outputs
 
@@ -31,11 +31,8 @@ SHARED = ("kappas", "widths", "examples", "step_size", "tolerance", "steps")
 def jobs(parameters):
     """One job per data set and seed; it holds all widths and all κ."""
     given = {name: parameters[name] for name in SHARED}
-    return [
-        Job(f"{dataset}-seed{seed}", compute, {"dataset": dataset, **given, "seed": seed})
-        for dataset in parameters["datasets"]
-        for seed in range(parameters["seeds"])
-    ]
+    datasets, seeds = parameters["datasets"], range(parameters["seeds"])
+    return jobs_over("{dataset}-seed{seed}", compute, given, dataset=datasets, seed=seeds)
 
 
 def compute(*, dataset, kappas, widths, examples, step_size, tolerance, steps, seed, device, report):

@@ -21,7 +21,7 @@ from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import accuracy_and_loss
 from alignbook.training.pretrained import pretrained
 from alignbook.training.resnet import ResNet, fresh_head_
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.transferability.shared.layers import main_layers, middle
 from companion.studies.transferability.shared.planes import rows_of
 
@@ -32,30 +32,15 @@ def jobs(parameters):
     """Untrained networks of every depth, pre-trained ones of one depth, and the untrained ResNet-50."""
     p = parameters
     plane = {name: p[name] for name in ("dataset", "images", "radius", "points", "width")}
-    made = [
-        Job(
-            f"random-blocks{blocks}-seed{seed}",
-            compute,
-            plane | {"blocks": blocks, "start": RANDOM, "seed": seed},
-        )
-        for blocks in p["blocks"]
-        for seed in range(p["seeds"])
-    ]
-    source = {"source": p["source"], "epochs": p["epochs"], "source_images": p["source_images"]}
-    made += [
-        Job(
-            f"pretrained-blocks{p['pretrained_blocks']}-seed{seed}",
-            compute_pretrained,
-            plane | source | {"blocks": p["pretrained_blocks"], "start": PRETRAINED, "seed": seed},
-        )
-        for seed in range(p["pretrained_seeds"])
-    ]
+    random, name = plane | {"start": RANDOM}, "random-blocks{blocks}-seed{seed}"
+    made = jobs_over(name, compute, random, blocks=p["blocks"], seed=range(p["seeds"]))
+    source = {name: p[name] for name in ("source", "epochs", "source_images")} | {"start": PRETRAINED}
+    blocks, name = [p["pretrained_blocks"]], "pretrained-blocks{blocks}-seed{seed}"
+    seeds = range(p["pretrained_seeds"])
+    made += jobs_over(name, compute_pretrained, plane | source, blocks=blocks, seed=seeds)
     plane = {name: p[name] for name in ("dataset", "radius", "side")}
     plane |= {"images": p["resnet50_images"], "points": p["resnet50_points"], "start": RANDOM}
-    return made + [
-        Job(f"resnet50-seed{seed}", compute_resnet50, plane | {"seed": seed})
-        for seed in range(p["resnet50_seeds"])
-    ]
+    return made + jobs_over("resnet50-seed{seed}", compute_resnet50, plane, seed=range(p["resnet50_seeds"]))
 
 
 def compute(*, dataset, images, radius, points, width, blocks, start, seed, device, report):

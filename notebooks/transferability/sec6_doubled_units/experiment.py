@@ -18,7 +18,7 @@ import torch
 
 from alignbook.metrics.relu_gram import deviation_bound, gradient_term, relu_gram, transformed_labels
 from alignbook.seeding import torch_stream
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.transferability.shared.image_pairs import pool, related
 from companion.studies.transferability.shared.two_layer import descend, draw, in_span, outputs
 
@@ -27,16 +27,10 @@ from .design import STARTS
 
 def jobs(parameters):
     """One job per data set and seed; it holds all starts, widths and sources."""
-    shared = ("widths", "angles", "shares", "examples", "step_size", "tolerance", "steps")
-    return [
-        Job(
-            f"{dataset}-seed{seed}",
-            compute,
-            {"dataset": dataset, **{name: parameters[name] for name in shared}, "seed": seed},
-        )
-        for dataset in parameters["datasets"]
-        for seed in range(parameters["seeds"])
-    ]
+    names = "widths angles shares examples step_size tolerance steps"
+    shared = {name: parameters[name] for name in names.split()}
+    datasets, seeds = parameters["datasets"], range(parameters["seeds"])
+    return jobs_over("{dataset}-seed{seed}", compute, shared, dataset=datasets, seed=seeds)
 
 
 def compute(*, dataset, widths, angles, shares, examples, step_size, tolerance, steps, seed, device, report):

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.transferability.shared.targets import named, start_of, training_of
 from companion.studies.transferability.shared.tuned import head_deviation, recorded, tuned
 
@@ -13,10 +13,9 @@ def fine_tuned_jobs(name, parameters):
     """One job of :func:`fine_tuned` per seed, for the target ``name``."""
     arguments = named(name) | training_of(parameters) | start_of(parameters)
     arguments["learning_rate"] = parameters["learning_rate"]
-    return [
-        Job(f"{name}-fine-tuned-seed{seed}", fine_tuned, arguments | {"seed": seed})
-        for seed in range(parameters["seeds"])
-    ]
+    return jobs_over(
+        f"{name}-fine-tuned-seed{{seed}}", fine_tuned, arguments, seed=range(parameters["seeds"])
+    )
 
 
 def fine_tuned(*, dataset, decay_at, steps, seed, device, report, **given):

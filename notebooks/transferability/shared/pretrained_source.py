@@ -5,7 +5,7 @@ import pandas as pd
 from alignbook.data import colour32, load
 from alignbook.training.fine_tune import accuracy_and_loss
 from alignbook.training.pretrained import pretrained, source_examples
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.transferability.shared.targets import start_of
 
 STORED_AS = "transferability/pretrained_source"  # where the tables of these runs are kept
@@ -18,8 +18,9 @@ def source_jobs(parameters):
     """
     if not parameters["source_accuracy"]:
         return []
-    arguments, seeds = start_of(parameters), range(parameters["seeds"])
-    return [Job(f"source-seed{seed}", source_accuracy, arguments | {"seed": seed}) for seed in seeds]
+    return jobs_over(
+        "source-seed{seed}", source_accuracy, start_of(parameters), seed=range(parameters["seeds"])
+    )
 
 
 def source_accuracy(*, source, pretrain_epochs, pretrain_images, width, blocks, seed, device, report):

@@ -14,7 +14,7 @@ from alignbook.metrics.weight_deviation import weight_deviation
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import accuracy_and_loss, features_of, fine_tune
 from alignbook.training.pretrained import pretrained
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.transferability.shared import imagenet_source
 from companion.studies.transferability.shared.fine_tuned import fine_tuned_jobs
 from companion.studies.transferability.shared.pretrained_source import source_jobs
@@ -43,14 +43,12 @@ def imagenet_jobs(parameters):
         "hidden": parameters["hidden"],
     }
     settings = (("fine-tuned", imagenet_fine_tuned, fine), ("fixed", imagenet_fixed, kept))
-    return [
-        job
-        for setting, compute, arguments in settings
-        for name in parameters["imagenet_targets"]
-        for job in _jobs(
-            f"imagenet-{name}-{setting}", compute, named(name) | arguments, parameters["imagenet_seeds"]
-        )
-    ]
+    made = []
+    for setting, compute, arguments in settings:
+        for name in parameters["imagenet_targets"]:
+            shared, seeds = named(name) | arguments, range(parameters["imagenet_seeds"])
+            made += jobs_over(f"imagenet-{name}-{setting}-seed{{seed}}", compute, shared, seed=seeds)
+    return made
 
 
 def fixed_jobs(name, parameters):
@@ -62,11 +60,8 @@ def fixed_jobs(name, parameters):
         "steps": parameters["fixed_epochs"] * (parameters["examples"] // parameters["batch_size"]),
         "learning_rate": parameters["fixed_rate"],
     }
-    return _jobs(f"{name}-fixed", fixed, named(name) | arguments | start_of(parameters), parameters["seeds"])
-
-
-def _jobs(name, compute, arguments, seeds):
-    return [Job(f"{name}-seed{seed}", compute, arguments | {"seed": seed}) for seed in range(seeds)]
+    arguments |= named(name) | start_of(parameters)
+    return jobs_over(f"{name}-fixed-seed{{seed}}", fixed, arguments, seed=range(parameters["seeds"]))
 
 
 def fixed(

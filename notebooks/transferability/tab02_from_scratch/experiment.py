@@ -7,7 +7,7 @@ images for as many steps; its deviation is taken from its own random start.
 import pandas as pd
 
 from alignbook.errors import AlignbookError
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.transferability.shared.fine_tuned import fine_tuned_jobs
 from companion.studies.transferability.shared.pretrained_source import source_jobs
 from companion.studies.transferability.shared.targets import named, training_of
@@ -35,10 +35,8 @@ def jobs(parameters):
 
 def _scratch_jobs(name, rate, parameters):
     arguments = named(name) | training_of(parameters) | {"learning_rate": rate}
-    return [
-        Job(f"{name}-scratch-{rate:g}-seed{seed}", scratch, arguments | {"seed": seed})
-        for seed in range(parameters["seeds"])
-    ]
+    name = f"{name}-scratch-{rate:g}-seed{{seed}}"
+    return jobs_over(name, scratch, arguments, seed=range(parameters["seeds"]))
 
 
 def scratch(*, dataset, decay_at, steps, seed, device, report, **given):

@@ -17,7 +17,7 @@ import torch
 
 from alignbook.metrics.relu_gram import gradient_term, relu_gram, transformed_labels
 from alignbook.seeding import torch_stream
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.transferability.shared.image_pairs import pool, related
 from companion.studies.transferability.shared.two_layer import (
     activation_gradient,
@@ -30,16 +30,10 @@ from companion.studies.transferability.shared.two_layer import (
 
 def jobs(parameters):
     """One job per data set and seed; it holds all widths and all κ."""
-    shared = ("kappas", "widths", "angles", "shares", "examples", "step_size", "tolerance", "steps")
-    return [
-        Job(
-            f"{dataset}-seed{seed}",
-            compute,
-            {"dataset": dataset, **{name: parameters[name] for name in shared}, "seed": seed},
-        )
-        for dataset in parameters["datasets"]
-        for seed in range(parameters["seeds"])
-    ]
+    names = "kappas widths angles shares examples step_size tolerance steps"
+    shared = {name: parameters[name] for name in names.split()}
+    datasets, seeds = parameters["datasets"], range(parameters["seeds"])
+    return jobs_over("{dataset}-seed{seed}", compute, shared, dataset=datasets, seed=seeds)
 
 
 def compute(

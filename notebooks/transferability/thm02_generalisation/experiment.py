@@ -20,7 +20,7 @@ import torch
 
 from alignbook.metrics.relu_gram import deviation_bound, relu_gram, transformed_labels
 from alignbook.seeding import torch_stream
-from companion.jobs import Job
+from companion.jobs import jobs_over
 from companion.studies.transferability.shared.image_pairs import Pool, pool, related
 from companion.studies.transferability.shared.two_layer import descend, draw, in_span, outputs
 
@@ -29,25 +29,13 @@ def jobs(parameters):
     """One job per data set and seed; it holds all widths and all sources. Where ``class_pairs`` asks for
     them, as many on the largest width with pairs of classes.
     """
-    shared = ("kappa", "widths", "angles", "shares", "examples", "test_images")
-    descent = ("step_size", "tolerance", "steps")
-    made = [
-        Job(
-            f"{dataset}-seed{seed}",
-            compute,
-            {"dataset": dataset, **{name: parameters[name] for name in shared + descent}, "seed": seed},
-        )
-        for dataset in parameters["datasets"]
-        for seed in range(parameters["seeds"])
-    ]
+    axes = {"dataset": parameters["datasets"], "seed": range(parameters["seeds"])}
+    both = {name: parameters[name] for name in ("kappa", "examples", "step_size", "tolerance", "steps")}
+    shared = both | {name: parameters[name] for name in ("widths", "angles", "shares", "test_images")}
+    made = jobs_over("{dataset}-seed{seed}", compute, shared, **axes)
     if parameters["class_pairs"]:
-        given = {name: parameters[name] for name in ("kappa", "class_pairs", "examples", *descent)}
-        given["width"] = max(parameters["widths"])
-        made += [
-            Job(f"{dataset}-pairs-seed{seed}", of_pairs, {"dataset": dataset, **given, "seed": seed})
-            for dataset in parameters["datasets"]
-            for seed in range(parameters["seeds"])
-        ]
+        pairs = both | {"class_pairs": parameters["class_pairs"], "width": max(parameters["widths"])}
+        made += jobs_over("{dataset}-pairs-seed{seed}", of_pairs, pairs, **axes)
     return made
 
 
