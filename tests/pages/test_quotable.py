@@ -23,19 +23,18 @@ def test_the_code_of_the_errata_prints_what_they_show():
 
 def test_the_tour_includes_what_is_drawn_and_its_numbers_are_those_of_the_runs(tmp_path):
     tour.draw(tmp_path)
-    named = re.findall(r"```\{(?:include|image)\} (\S+)", text_of("tour"))
-    drawn = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")}
-    assert set(named) == drawn and len(named) == len(set(named))
+    text = (tmp_path / "tour.md").read_text(encoding="utf-8")
+    named = re.findall(r"```\{image\} (\S+)", text)
+    drawn = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.svg")}
+    assert set(named) == drawn and len(named) == len(set(named)) and "{{" not in text
     table = one_network.table()
     end = table.query("task == 'random' and step == 512")
     assert table["seed"].nunique() == len(end) == 29
-    said = (tmp_path / "tour-filters-seen.txt").read_text()
-    assert f"{end['random_bases'].mean():.1f} with random" in said
-    said = (tmp_path / "tour-features-seen.txt").read_text()
-    assert said.endswith(f"{100 * end['features'].mean():.0f} % at the end.\n")
+    assert f"{end['random_bases'].mean():.1f} with random" in text
+    assert f"{100 * end['features'].mean():.0f} % at the end." in text
     # What the prose says of them.
-    assert end[tour.LAYERS].mean().idxmax() == "tangent2" and end["accuracy"].mean() > 0.99
-    early = table.query("task == 'random' and step == 0")[tour.LAYERS].mean()
+    assert end[list(tour.NAMES)].mean().idxmax() == "tangent2" and end["accuracy"].mean() > 0.99
+    early = table.query("task == 'random' and step == 0")[list(tour.NAMES)].mean()
     assert early.idxmax() != "tangent2"
     tuned, scratch = (table[table["task"] == task].groupby("step") for task in ("fine-tuned", "real"))
     losses, bends = (tuned[name].mean()[0] / scratch[name].mean()[0] for name in ("loss", "curvature"))

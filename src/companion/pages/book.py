@@ -80,7 +80,7 @@ def _build(profile, progress):
             with _executing(books, runs, before, keys, pages, progress, manager) as futures:
                 from companion.pages import generated  # here: it imports torch
 
-                generated.write_apart(ordered, pages)
+                generated.write_apart(pages)
                 if changed:
                     waiting.start()
             records = _records(futures)

@@ -1,4 +1,4 @@
-"""Generated pages: chapters, findings, scorecard, execution status, benchmarks, reference, about."""
+"""Generated pages: chapters, findings, scorecard, execution status, benchmarks, reference."""
 
 import html
 import json
@@ -7,7 +7,6 @@ import shutil
 
 from alignbook import paths, system
 from companion.pages import (
-    about,
     bench_page,
     chapter,
     executed,
@@ -63,18 +62,20 @@ def write(books, records, pages):
     (pages / "shown.json").write_text(json.dumps(findings), encoding="utf-8")
 
 
-def write_apart(books, pages):
-    """Write those that follow from no study's results; ``books`` and ``pages`` as above."""
-    _drawn(pages, bench_page, bench_page.write, paths.root() / "benchmarks" / "results")
+def write_apart(pages):
+    """Write those that follow from no study's results into the folder ``pages``."""
+    prose, measured = paths.root() / "book", paths.root() / "benchmarks" / "results"
+    _drawn(pages, bench_page, bench_page.write, measured, prose / "benchmarks.md")
     _drawn(pages, probe_page, probe_page.guide, paths.root() / probe_page.EXAMPLE)
-    _drawn(pages, recorder_page, recorder_page.write, paths.root() / recorder_page.EXAMPLE)
+    example = paths.root() / recorder_page.EXAMPLE
+    if example.is_file():
+        _drawn(pages, recorder_page, recorder_page.write, example, prose / "recorder.md")
     _drawn(pages, ideas, ideas.draw)
     _drawn(pages, playground, playground.draw)
     if one_network.folder().is_dir():
         _drawn(pages, traps, traps.draw, one_network.folder())
-        _drawn(pages, tour, tour.draw, one_network.folder())
-    reference.write(books, pages)
-    (pages / "about.md").write_text(about.page(), encoding="utf-8")
+        _drawn(pages, tour, tour.draw, one_network.folder(), prose / "tour.md")
+    reference.write(pages)
 
 
 def _drawn(pages, module, draw, *shows):

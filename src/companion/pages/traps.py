@@ -3,7 +3,8 @@
 Every picture shows the same thing measured in two ways: in the trap, and beside it.
 """
 
-import copy
+from collections.abc import Iterator
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -23,38 +24,52 @@ from companion.pages.plots import label_ends, octaves
 BLUE, ORANGE, GREEN, PINK, GREY = (style.SEQUENCE[n] for n in (0, 1, 2, 3, 7))
 
 
-def draw(pages):
+def draw(pages: Path) -> None:
     """Write ``traps/<name>.svg`` for every picture into the folder ``pages``."""
     style.apply()
     (pages / "traps").mkdir(exist_ok=True)
-    for name, drawn in PICTURES.items():
+    for name, picture in PICTURES.items():
         figure, ax = plt.subplots(figsize=(5.6, 2.9))
-        drawn(ax)
+        picture(ax)
         (pages / "traps" / f"{name}.svg").write_text(style.svg(figure), encoding="utf-8")
         plt.close(figure)
 
 
-# 1. A misalignment is read against chance, not against its own start
+def _named(ax, x, lines, look="o-", **axes):
+    """Draw ``lines``, (values, label, colour), over ``x``, and name each where it ends."""
+    for values, _, colour in lines:
+        ax.plot(x, values, look, color=colour)
+    ax.set(**axes)
+    label_ends(ax, [(x[-1], values[-1], label, colour) for values, label, colour in lines])
+
+
+def _powers_of_two(ax, ticks, labels, y):
+    """Logarithmic axes with ``ticks`` of x."""
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log", base=y)
+    ax.set_xticks(ticks, labels)
+
+
+def _random_labels():
+    """The stored network's means over the seeds while it learns random labels, by step."""
+    return one_network.table().query("task == 'random'").groupby("step").mean(numeric_only=True)
 
 
 def start(ax):
     """Misalignment of a convolutional network's filters while it learns random labels."""
-    rows = one_network.table().query("task == 'random'")
-    seen = rows.groupby("step")[["misalignment", "random_bases"]].mean()
-    floor = floors(filters=64, entries=27)
-    ax.plot(seen.index, seen["random_bases"], color=GREY)
-    ax.plot(seen.index, seen["misalignment"], color=ORANGE)
-    ax.axhline(floor, color=GREEN, ls="--")
-    octaves(ax, seen.index[-1], (0, 4, 16, 64, 256))
-    ax.set(xlabel="step", ylabel="misalignment", xlim=(0, seen.index[-1]), ylim=(floor - 1, None))
-    ax.set_title("It rises, and yet the filters take on the data’s axes")
-    last = seen.iloc[-1]
-    ends = [(last.name, last["random_bases"], "random axes", "0.35")]
-    ends += [(last.name, last["misalignment"], "the data’s axes", ORANGE), (last.name, floor, "floor", GREEN)]
-    label_ends(ax, ends)
+    seen, floor = _random_labels(), floors(filters=64, entries=27)
+    steps = seen.index.to_numpy()
+    lines = [
+        (seen["random_bases"].to_numpy(), "random axes", "0.35"),
+        (seen["misalignment"].to_numpy(), "the data’s axes", ORANGE),
+        (np.full(len(steps), floor), "floor", GREEN),
+    ]
+    octaves(ax, steps[-1], (0, 4, 16, 64, 256))
+    axes = {"xlabel": "step", "ylabel": "misalignment", "xlim": (0, steps[-1]), "ylim": (floor - 1, None)}
+    _named(ax, steps, lines, "-", title="It rises, and yet the filters take on the data’s axes", **axes)
 
 
-def floors(filters, entries, draws=20):
+def floors(filters: int, entries: int, draws: int = 20) -> float:
     """Mean misalignment of as many Gaussian filters whose covariance is aligned."""
     rng = numpy_stream(0, "traps", "floor")
     diagonal = np.diag(np.arange(1.0, entries + 1))
@@ -62,26 +77,21 @@ def floors(filters, entries, draws=20):
     return np.mean([metrics.misalignment(diagonal, np.cov(draw, rowvar=False)) for draw in sampled])
 
 
-# 2. The layer that leads depends on when training stops
-
 STEPS = (60, 140, 240)
 
 
 def stopping(ax):
     """A_l of ten layers at three steps of one run."""
-    ends = []
+    lines = []
     for (step, accuracy, values), colour in zip(stops(), style.ordered(len(STEPS)), strict=True):
-        layers = np.arange(1, len(values) + 1)
-        peak = int(values.argmax())
-        ax.plot(layers, values, color=colour)
-        ax.plot(layers[peak], values[peak], "o", color=colour, ms=7)
-        ends.append((layers[-1], values[-1], f"step {step}: {100 * accuracy:.0f} % learned", colour))
-    ax.set(xlabel="layer", ylabel="$A_l$", ylim=(0, None), xticks=layers)
-    ax.set_title("Which layer leads depends on when one looks")
-    label_ends(ax, ends)
+        ax.plot(values.argmax() + 1, values.max(), "o", color=colour, ms=7)
+        lines.append((values, f"step {step}: {100 * accuracy:.0f} % learned", colour))
+    layers = np.arange(1, len(values) + 1)
+    axes = {"xlabel": "layer", "ylabel": "$A_l$", "ylim": (0, None), "xticks": layers}
+    _named(ax, layers, lines, "-", title="Which layer leads depends on when one looks", **axes)
 
 
-def stops():
+def stops() -> Iterator[tuple[int, float, np.ndarray]]:
     """Yield (step, accuracy, A_l) of a network of ten layers, that of the chapter's third exercise."""
     digits = load("digits", n=200)
     x, y = functional.normalize(digits.x.flatten(1)).double(), digits.y
@@ -95,87 +105,61 @@ def stops():
         if step in STEPS:
             right = outputs.detach().argmax(1) == y
             yield step, float(right.double().mean()), tangent_alignment(net, x, y)
-        descend(net, functional.cross_entropy(outputs, y), 0.1)
+        _descend(net, functional.cross_entropy(outputs, y), 0.1)
 
 
-def descend(net, loss, rate):
+def _descend(net, loss, rate):
     """One step of gradient descent."""
     slopes = torch.autograd.grad(loss, list(net.parameters()))
     for weight, slope in zip(net.parameters(), slopes, strict=True):
         weight.data -= rate * slope
 
 
-# 3. Half of the change of what never saturates
-
 ENDS = (64, 128, 256, 512)
 
 
 def end(ax):
     """Half-times of two measures of the same runs, had these ended earlier."""
-    rows = one_network.table().query("task == 'random'")
-    rows = rows.assign(filters=rows["random_bases"] - rows["misalignment"])
-    seen = rows.groupby("step")[["filters", "accuracy"]].mean()
-    names = {"filters": ("filters’ preference", ORANGE), "accuracy": ("training accuracy", BLUE)}
-    lines = []
-    for name, (label, colour) in names.items():
-        times = [half_time(seen[name].loc[:last]) for last in ENDS]
-        ax.plot(ENDS, times, "o-", color=colour)
-        lines.append((ENDS[-1], times[-1], label, colour))
-    ax.plot(ENDS, ENDS, "--", color=GREY)
-    lines.append((ENDS[-1], ENDS[-1], "end of the run", "0.35"))
-    ax.set_xscale("log", base=2)
-    ax.set_yscale("log", base=2)
-    ax.set_xticks(ENDS, ENDS)
+    seen = _random_labels()
+    measures = {
+        "filters’ preference": (seen["random_bases"] - seen["misalignment"], ORANGE),
+        "training accuracy": (seen["accuracy"], BLUE),
+    }
+    lines = [
+        ([half_time(values.loc[:last]) for last in ENDS], name, colour)
+        for name, (values, colour) in measures.items()
+    ]
+    _powers_of_two(ax, ENDS, ENDS, 2)
     ax.set_yticks(ENDS, ENDS)
-    ax.set(xlabel="step at which the run ends", ylabel="half-time (steps)")
-    ax.set_title("Until a measure settles, its half-time follows the run")
-    label_ends(ax, lines)
+    axes = {"xlabel": "step at which the run ends", "ylabel": "half-time (steps)"}
+    lines.append((ENDS, "end of the run", "0.35"))
+    _named(ax, ENDS, lines, title="Until a measure settles, its half-time follows the run", **axes)
 
 
-def half_time(values):
+def half_time(values) -> float:
     """The step at which ``values`` (by step) have first made half of the way from the first to the last."""
     share = ((values - values.iloc[0]) / (values.iloc[-1] - values.iloc[0])).to_numpy()
     at = int(np.argmax(share >= 0.5))
     return np.interp(0.5, share[at - 1 : at + 1], values.index[at - 1 : at + 1])
 
 
-# 4. Curvature has the units of the weights
-
 FACTORS = (1, 2, 4, 8)
-
-
-class Relative(nn.Module):
-    """A network whose parameters are its weight matrices as multiples of their lengths."""
-
-    def __init__(self, net):
-        super().__init__()
-        self.net, self.lengths = net, [float(weight.detach().norm()) for weight in net.parameters()]
-        weights = zip(net.parameters(), self.lengths, strict=True)
-        self.parts = nn.ParameterList([weight.detach() / length for weight, length in weights])
-
-    def forward(self, x):
-        names = [name for name, _ in self.net.named_parameters()]
-        scaled = [part * length for part, length in zip(self.parts, self.lengths, strict=True)]
-        return torch.func.functional_call(self.net, dict(zip(names, scaled, strict=True)), x)
 
 
 def scale(ax):
     """The largest Hessian eigenvalue of one function, its first two layers scaled against each other."""
-    found = np.array([curvatures(factor) for factor in FACTORS])
-    for column, colour in zip(found.T, (PINK, GREEN), strict=True):
-        ax.plot(FACTORS, column / column[0], "o-", color=colour)
-    ax.set_xscale("log", base=2)
-    ax.set_yscale("log")
-    ax.set_xticks(FACTORS, [f"×{factor}" for factor in FACTORS])
-    ax.set(
-        xlabel="first layer (second divided by as much)", ylabel="curvature (1: as trained)", ylim=(0.5, None)
-    )
-    ax.set_title("The same outputs, as sharp as you like")
-    ends = [(FACTORS[-1], found[-1, 0] / found[0, 0], "of weights", PINK)]
-    label_ends(ax, [*ends, (FACTORS[-1], found[-1, 1] / found[0, 1], "of relative\nweights", GREEN)])
+    weights, relative = np.transpose([curvatures(factor) for factor in FACTORS])
+    lines = [
+        (weights / weights[0], "of weights", PINK),
+        (relative / relative[0], "of relative\nweights", GREEN),
+    ]
+    _powers_of_two(ax, FACTORS, [f"×{factor}" for factor in FACTORS], 10)
+    x, y = "first layer (second divided by as much)", "curvature (1: as trained)"
+    title = "The same outputs, as sharp as you like"
+    _named(ax, FACTORS, lines, xlabel=x, ylabel=y, ylim=(0.5, None), title=title)
 
 
-def curvatures(factor):
+def curvatures(factor: float) -> list[float]:
     """Largest Hessian eigenvalues in the weights and in relative weights, of a rescaled trained network."""
     digits = load("digits", n=200)
     x, y = functional.normalize(digits.x.flatten(1)).double(), digits.y
@@ -185,72 +169,71 @@ def curvatures(factor):
         start = torch.randn(weight.shape, generator=draw, dtype=torch.float64)
         weight.data = start * (2 / weight.shape[1]) ** 0.5
     for _ in range(300):
-        descend(net, functional.cross_entropy(net(x), y), 1.0)
+        _descend(net, functional.cross_entropy(net(x), y), 1.0)
     net[0].weight.data *= factor
     net[2].weight.data /= factor
-    return [
-        metrics.hessian_eigenvalues(model, functional.cross_entropy, x, y, k=1).eigenvalues[0]
-        for model in (net, Relative(net))
-    ]
+    (raw,) = metrics.hessian_eigenvalues(net, functional.cross_entropy, x, y, k=1).eigenvalues
+    lengths = 1.0
+    for weight in net.parameters():  # outputs are proportional to the length of either layer
+        lengths *= weight.detach().norm()
+        weight.data /= weight.detach().norm()
 
+    def loss(outputs, labels):
+        return functional.cross_entropy(lengths * outputs, labels)
 
-# 5. One direction that all features share
+    (relative,) = metrics.hessian_eigenvalues(net, loss, x, y, k=1).eigenvalues
+    return [raw, relative]
+
 
 DEPTH, WIDTH = 6, 256
 
 
 def shared(ax):
     """Alignment of untrained layers' features with the labels, with and without their mean."""
-    found = untrained()
-    layers = np.arange(len(found))
-    for column, colour in zip(found.T, (ORANGE, GREEN), strict=True):
-        ax.plot(layers, column / column[0], "o-", color=colour)
-    ax.set(xlabel="layers of random weights", ylabel="alignment (1: pixels)", ylim=(0, 1.15), xticks=layers)
-    ax.set_title("Random layers lose alignment, mostly in one direction")
-    names = ("as they are", "less their mean")
-    label_ends(ax, [(layers[-1], found[-1, n] / found[0, n], names[n], (ORANGE, GREEN)[n]) for n in (0, 1)])
+    raw, less = untrained().T
+    lines = [(raw / raw[0], "as they are", ORANGE), (less / less[0], "less their mean", GREEN)]
+    layers = np.arange(DEPTH)
+    axes = {"xlabel": "layers of random weights", "ylabel": "alignment (1: pixels)", "ylim": (0, 1.15)}
+    title = "Random layers lose alignment, mostly in one direction"
+    _named(ax, layers, lines, xticks=layers, title=title, **axes)
 
 
-def untrained():
+def untrained() -> np.ndarray:
     """Area under the alignment curve (layers, 2), pixels first: rows of length one, then less their mean.
 
     The area is Σ σᵢ ‖uᵢᵀ Ỹ‖² / (‖Ỹ‖² ‖Φ‖), Ỹ the centred labels.
     """
-    digits, draw, found = load("digits", n=200), torch_stream(2, "traps"), []
-    features = digits.x.flatten(1).double()
-    labels = functional.one_hot(digits.y, 10).double()
-    labels = labels - labels.mean(0)
+    digits, draw, areas = load("digits", n=200), torch_stream(2, "traps"), []
+    features, labels = digits.x.flatten(1).double(), _centred(digits.y)
     for _ in range(DEPTH):
         rows = functional.normalize(features)
-        found.append([area(part, labels) for part in (rows, rows - rows.mean(0))])
+        for part in (rows, rows - rows.mean(0)):
+            left, singular, _ = torch.linalg.svd(part, full_matrices=False)
+            along = (left.T @ labels).square().sum(1)
+            areas.append(float((singular * along).sum() / (labels.square().sum() * part.norm())))
         weights = torch.randn(features.shape[1], WIDTH, generator=draw, dtype=torch.float64)
         features = functional.relu(features @ weights * (2 / len(weights)) ** 0.5)
-    return np.array(found)
+    return np.reshape(areas, (DEPTH, 2))
 
 
-def area(features, labels):
-    """Of :func:`untrained`."""
-    left, singular, _ = torch.linalg.svd(features, full_matrices=False)
-    along = (left.T @ labels).square().sum(1)
-    return float((singular * along).sum() / (labels.square().sum() * features.norm()))
-
-
-# 6. Statistics that batch norm keeps
+def _centred(y):
+    """One-hot labels less their mean."""
+    labels = functional.one_hot(y, 10).double()
+    return labels - labels.mean(0)
 
 
 def statistics(ax):
     """Alignment of a trained network's features while other images pass through it."""
-    names, found = zip(*passed(), strict=True)
-    places = np.arange(len(names))[::-1]
-    ax.barh(places, [100 * share for share in found], color=[BLUE, ORANGE, BLUE], height=0.6)
-    for place, share in zip(places, found, strict=True):
-        ax.text(100 * share - 1.5, place, f"{100 * share:.0f} %", ha="right", va="center", color="white")
+    names, shares = zip(*passed(), strict=True)
+    percent, places = 100 * np.array(shares), np.arange(len(names))[::-1]
+    ax.barh(places, percent, color=[BLUE, ORANGE, BLUE], height=0.6)
+    for place, value in zip(places, percent, strict=True):
+        ax.text(value - 1.5, place, f"{value:.0f} %", ha="right", va="center", color="white")
     ax.set_yticks(places, names)
-    ax.set(xlabel="labels on the top ten directions (%)", xlim=(0, 100))
-    ax.set_title("No weight has changed")
+    ax.set(xlabel="labels on the top ten directions (%)", xlim=(0, 100), title="No weight has changed")
 
 
-def passed():
+def passed() -> Iterator[tuple[str, float]]:
     """Yield what has passed through a network with batch norm, and the labels' share on its features."""
     digits = load("digits", n=1000)
     x, y, order = digits.x.flatten(1), digits.y, torch_stream(3, "traps")
@@ -263,31 +246,22 @@ def passed():
             optimiser.zero_grad()
             functional.cross_entropy(net(x[batch]), y[batch]).backward()
             optimiser.step()
-    yield "trained", share(net, x, y)
-    for name, images in {
-        "negatives\npassed through": x.max() + x.min() - x,
-        "own images\npassed through": x,
-    }.items():
-        other = copy.deepcopy(net)
+    yield "trained", _share(net, x, y)
+    for name, images in (("negatives", x.max() + x.min() - x), ("own images", x)):
         with torch.no_grad():  # in training mode: the running means and variances follow
             for batch in torch.randperm(len(images), generator=order).repeat(3).split(50):
-                other.train()(images[batch])
-        net = other
-        yield name, share(net, x, y)
+                net.train()(images[batch])
+        yield f"{name}\npassed through", _share(net, x, y)
 
 
-def share(net, x, y):
+def _share(net, x, y):
     """Share of the centred labels on the top ten singular vectors of the last features."""
     with torch.no_grad():
         features = net.eval()[:-1](x)
-    labels = functional.one_hot(y, 10).double()
-    labels = (labels - labels.mean(0)).numpy()
-    net.train()
+    labels = _centred(y).numpy()
     curves = [metrics.alignment_curve(features, column)[1] for column in labels.T]
     return sum(along[-10] for along in curves) / np.square(labels).sum()
 
-
-# 7. A peak cannot lie before the first layer
 
 TRUE = (0.16, 0.6)  # the peaks' law: a factor, and the power of the depth
 
@@ -298,13 +272,15 @@ def censored(ax):
     depths = np.repeat([10, 14, 20, 28, 40, 56, 80], 12)
     peaks = TRUE[0] * depths ** TRUE[1] * np.exp(0.25 * rng.standard_normal(len(depths)))
     layers = np.maximum(1, peaks.round())
-    naive, whole = np.polyfit(np.log(depths), np.log(layers), 1)[::-1], censored_fit(depths, layers)
+    squares = np.polyfit(np.log(depths), np.log(layers), 1)[::-1]
     ax.plot(depths * rng.uniform(0.96, 1.04, len(depths)), layers, "o", color=GREY, ms=4, alpha=0.6)
-    lines = [("law", (np.log(TRUE[0]), TRUE[1]), "black", "--"), ("least squares", naive, ORANGE, "-")]
-    lines.append(("censored", whole, GREEN, "-"))
-    for name, (offset, power), colour, line in lines:
-        ends = np.array([9, 90])
-        ax.plot(ends, np.exp(offset) * ends**power, line, color=colour, label=f"{name}: {power:.2f}")
+    ends = np.array([9, 90])
+    for name, (offset, power), colour, look in (
+        ("law", (np.log(TRUE[0]), TRUE[1]), "black", "--"),
+        ("least squares", squares, ORANGE, "-"),
+        ("censored", censored_fit(depths, layers), GREEN, "-"),
+    ):
+        ax.plot(ends, np.exp(offset) * ends**power, look, color=colour, label=f"{name}: {power:.2f}")
     ax.set(xscale="log", yscale="log", xlabel="depth $L$", ylabel="best aligned layer", ylim=(0.5, 6))
     ax.set_xticks([10, 20, 40, 80], [10, 20, 40, 80])
     ax.set_yticks([1, 2, 4], [1, 2, 4])
@@ -313,13 +289,13 @@ def censored(ax):
     ax.set_title("Peaks in layer 1 flatten the slope")
 
 
-def censored_fit(depths, layers):
+def censored_fit(depths: np.ndarray, layers: np.ndarray) -> np.ndarray:
     """(offset, power) of ln peak, most likely where a layer stands for all that is rounded to it."""
     low = np.where(layers > 1, np.log(np.maximum(layers, 1.5) - 0.5), -np.inf)
     high, x = np.log(layers + 0.5), np.log(depths)
 
-    def cost(given):
-        offset, power, spread = given
+    def cost(law):
+        offset, power, spread = law
         middle, spread = offset + power * x, np.exp(spread)
         inside = scipy.stats.norm.cdf(high, middle, spread) - scipy.stats.norm.cdf(low, middle, spread)
         return -np.log(np.maximum(inside, 1e-300)).sum()
