@@ -9,7 +9,7 @@ import pytest
 from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN, needed
 from companion.over_seeds import at, sample
-from companion.statements import Case, Statement, judged, over
+from companion.statements import Case, Statement, among, crossed, judged, over
 
 UP, DOWN, WIDE, SMALL = [2.0, 2.1, 1.9], [-2.0, -2.1, -1.9], [5.0, -5.0, 0.3], [0.1, -0.1, 0.05]
 DIRECTED = {"matters": 0.5, "because": "a drawn line is as wide"}
@@ -141,6 +141,14 @@ def test_parts_of_the_claim_are_named_and_must_be_there():
 def test_cases_over_a_parameter():
     cases = over("widths", {16: "narrow"})({"widths": [16, 64]})
     assert cases == [Case("16", "narrow", {"widths": 16}), Case("64", "64", {"widths": 64})]
+    cases = over("widths", "{} units".format, "width")({"widths": [16]})
+    assert cases == [Case("16", "16 units", {"width": 16})]
+
+
+def test_every_case_with_every_other():
+    cases = crossed(among("part", {"a": "first", "b": "last"}), over("widths"))({"widths": [16]})
+    assert [case.id for case in cases] == ["a-16", "b-16"]
+    assert cases[1] == Case("b-16", "last, 16", {"part": "b", "widths": 16})
 
 
 def test_one_claim_of_the_headline_is_marked():

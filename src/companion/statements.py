@@ -16,7 +16,7 @@ A study lists what its paper says, each once, with how it is measured::
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -42,19 +42,30 @@ class Case:
     given: dict
 
 
-def over(name, words=None):
-    """Cases for a statement's ``each``: one per value of the parameter ``name``, given under that name.
+def over(name: str, words: Mapping | Callable = MappingProxyType({}), given: str = "") -> Callable:
+    """Cases for a statement's ``each``: one per value of the parameter ``name``.
 
-    words : {value: how a sentence calls it}; the value itself where it is missing
+    words : {value: how a sentence calls it}, the value itself where it is missing; or a function of the value
+    given : the argument under which a case has its value; by default ``name``
     """
+    called = words if callable(words) else lambda value: words.get(value, value)
+    return lambda parameters: [
+        Case(str(value), str(called(value)), {given or name: value}) for value in parameters[name]
+    ]
 
-    def cases(parameters):
-        return [
-            Case(str(value), str((words or {}).get(value, value)), {name: value})
-            for value in parameters[name]
-        ]
 
-    return cases
+def among(argument: str, words: Mapping) -> Callable:
+    """The same for fixed values, {value: how a sentence calls it}, each given as ``argument``."""
+    return lambda parameters: [Case(str(value), text, {argument: value}) for value, text in words.items()]
+
+
+def crossed(first: Callable, second: Callable) -> Callable:
+    """Cases: those of ``first``, each with all of ``second``."""
+    return lambda parameters: [
+        Case(f"{one.id}-{two.id}", f"{one.words}, {two.words}", one.given | two.given)
+        for one in first(parameters)
+        for two in second(parameters)
+    ]
 
 
 @dataclass(frozen=True)

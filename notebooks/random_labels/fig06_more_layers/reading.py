@@ -3,7 +3,7 @@
 import pandas as pd
 
 from companion.over_seeds import across, at, curves, difference, once, sample, slope
-from companion.statements import Case, Number, Statement
+from companion.statements import Number, Statement, among
 
 from ..shared.gains import VISIBLE, mean_accuracy
 from .design import COLUMNS, depth
@@ -86,8 +86,7 @@ def over_labels(measure):
     return mean
 
 
-def each_network(parameters):
-    return [Case(column, setting.name, {"column": column}) for column, setting in COLUMNS.items()]
+each_network = among("column", {column: setting.name for column, setting in COLUMNS.items()})
 
 
 POINTS = {"above": 0, "matters": 1.0, "unit": "points", "because": VISIBLE}

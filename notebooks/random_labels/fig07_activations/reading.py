@@ -1,7 +1,7 @@
 """What the switch of tasks does to hidden layers (Figures 7, 10, 11 and 24): measures, then statements."""
 
 from companion.over_seeds import area, at, curves, difference, first, last, once, sample, value_at
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, among
 
 from ..shared.gains import KINDS
 from ..shared.vgg_settings import DOWNSTREAM_EPOCHS
@@ -93,11 +93,6 @@ def in_order(parameters):
     return sorted(parameters["labels"], key=list(KINDS)[::-1].index)
 
 
-def each_layer(parameters):
-    """Cases: the two layers that are shown."""
-    return [Case(f"{layer}", f"layer {layer}", {"layer": layer}) for layer in (MIDDLE, LAST)]
-
-
 def each_network(parameters):
     """Cases: VGG-16 in the negative case, and the simple networks of Figure 24, all with random labels."""
     vgg = [Case("vgg", "VGG-16, negative case", {"network": "negative", "labels": "random"})]
@@ -107,6 +102,7 @@ def each_network(parameters):
     ]
 
 
+each_layer = among("layer", {layer: f"layer {layer}" for layer in (MIDDLE, LAST)})  # the two shown
 SHARE = {"above": 0, "matters": 0.05, "because": "5 points of 100 are a twentieth of the figure's axis"}
 PAIRS = SHARE | {"unit": "of activation"}
 STEP = "step 64 was chosen after three seeds had been seen"

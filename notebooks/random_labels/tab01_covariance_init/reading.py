@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from companion.over_seeds import at, difference
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, among
 
 from .design import PRETRAINING, VARIATIONS
 
@@ -177,7 +177,7 @@ NUMBERS = [
     Number(
         "three", "accuracy with three layers, mean over steps, training and test",
         lambda t, p, name: mean_of(t, p, name, THREE), paper=lambda p, name: printed_mean(name, THREE),
-        each=lambda p: [Case(name, words, {"name": name}) for name, words in ROWS.items()], bounds=(0, 1),
+        each=among("name", ROWS), bounds=(0, 1),
     ),
     Number("fitted", "share of the random labels that pre-training fits", lambda t, p: [fitted(t, p)]),
 ]  # fmt: skip

@@ -1,4 +1,3 @@
-"""The representations of Figures 1 and 5, best first, as printed."""
+"""A representation of Figure 1 that the paper has not."""
 
-NAMES = {"relu": "ReLU network", "rbf": "RBF network", "dictionary": "dictionary"}
 OTHER = "rbf-other"  # the RBF network of another bandwidth

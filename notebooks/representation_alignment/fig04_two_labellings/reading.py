@@ -1,7 +1,7 @@
 """How two labellings align with the same points, and how fast each is learned: measures, then statements."""
 
 from companion.over_seeds import at, difference, sample
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, among
 
 from .design import LABELLINGS, PRINTED, PRINTED_POINTS, SEPARATING, circle
 
@@ -43,8 +43,7 @@ def printed_square(table, parameters):
     return sum(sigma**2 for sigma in PRINTED) / PRINTED_POINTS if len(at(table, labelling="first")) else None
 
 
-def each_labelling(parameters):
-    return [Case(name, f"{name} labelling", {"labelling": name}) for name in LABELLINGS]
+each_labelling = among("labelling", {name: f"{name} labelling" for name in LABELLINGS})
 
 
 SHARE = {"matters": 0.05, "unit": "of ‖y‖²", "because": "a twentieth is about what one can see in Figure 3"}

@@ -1,7 +1,7 @@
 """What training on a source task does to alignment with it and with two other tasks (Figure 10)."""
 
 from companion.over_seeds import at, curves, difference
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, among
 
 from ..shared.curve_order import LARGER
 from ..shared.peaks_design import NORMALISATIONS, TASKS
@@ -31,9 +31,7 @@ def same_decider(table):
     return functions["source"].str[0] == functions["related"].str[0]
 
 
-def others(parameters):
-    words = {"original": "than the inputs", "init": "than the hidden layer before training"}
-    return [Case(name, word, {"other": name}) for name, word in words.items()]
+others = among("other", {"original": "than the inputs", "init": "than the hidden layer before training"})
 
 
 STATEMENTS = [

@@ -7,7 +7,7 @@ all; the readings take the largest.
 import pandas as pd
 
 from companion.over_seeds import at, curves, difference, once, ratio
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, among
 
 from ..shared.peaks_design import REPRESENTATIONS
 from .design import REDUCTIONS, TASKS
@@ -158,11 +158,7 @@ def errors_of(parameters):
     return [Case(kind, word, {"column": f"{kind}_error"}) for kind, word in words.items()]
 
 
-def moments(parameters):
-    words = {"fast": "after the fast phase", "last": "after the last step"}
-    return [Case(when, word, {"when": when}) for when, word in words.items()]
-
-
+moments = among("when", {"fast": "after the fast phase", "last": "after the last step"})
 STATEMENTS = [
     Statement(
         "related",

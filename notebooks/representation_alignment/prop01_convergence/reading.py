@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import at
-from companion.statements import Case, Number, Statement
+from companion.statements import Number, Statement, among
 
 from ..shared.linear_descent import first_steps, reducible
 from .design import REPRESENTATIONS, TOLERANCE
@@ -165,10 +165,8 @@ STATEMENTS = [
         source="Figure 9, Section 6.2", above=0, matters=0.1, unit="of what is left of y_1's loss",
         because="a tenth of a curve's height can be seen",
         of=lambda t, p, when: crossing(t, p["step_size"])[when],
-        each=lambda p: [
-            Case("early", "y_2 is ahead when half of y_1's loss is left", {"when": "early"}),
-            Case("late", "y_2 is behind when 1 % of y_1's loss is left", {"when": "late"}),
-        ],
+        each=among("when", {"early": "y_2 is ahead when half of y_1's loss is left",
+                            "late": "y_2 is behind when 1 % of y_1's loss is left"}),
     ),
     Statement(
         "unit-rows", "Figure 9's printed singular values are those of rows of at most length one.",
@@ -189,6 +187,6 @@ NUMBERS = [
     Number("step", "step at which the curves cross", lambda t, p: crossing(t, p["step_size"])["step"]),
     Number(
         "tight", "steps over the bound", tightness, paper="at most 1",
-        each=lambda p: [Case(name, words, {"name": name}) for name, words in REPRESENTATIONS.items()],
+        each=among("name", REPRESENTATIONS),
     ),
 ]  # fmt: skip

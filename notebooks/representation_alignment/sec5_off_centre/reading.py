@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import at, difference, rank_correlation, sample
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, over
 
 from .design import AFTER, BEFORE, FAMILIES, INPUTS, NETWORKS
 
@@ -97,9 +97,7 @@ def cases(parameters):
     ]
 
 
-def datasets(parameters):
-    """Data sets."""
-    return [Case(name, name, {"dataset": name}) for name in parameters["datasets"]]
+datasets = over("datasets", given="dataset")
 
 
 AREA = {

@@ -5,9 +5,7 @@ import pandas as pd
 from companion.over_seeds import at, difference
 from companion.statements import Number, Statement
 
-from .design import DOMAINS, KEPT, LABELS, NONE, STATISTICS, TARGET
-
-PAIRS = [(start, target) for start in DOMAINS for target in DOMAINS if start != target]
+from .design import KEPT, LABELS, NONE, STATISTICS, TARGET
 
 
 def measured(table, column, arm, statistics):

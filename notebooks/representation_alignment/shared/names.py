@@ -1,6 +1,6 @@
 """How this chapter's data sets are called in text."""
 
-from companion.statements import Case
+from companion.statements import over
 
 NAMES = {
     "mnist": "MNIST",
@@ -16,6 +16,4 @@ def title(dataset):
     return NAMES.get(dataset, dataset)
 
 
-def by_set(parameters):
-    """Cases of a statement, one per data set, given as ``dataset``."""
-    return [Case(name, title(name), {"dataset": name}) for name in parameters["datasets"]]
+by_set = over("datasets", NAMES, "dataset")  # cases of a statement

@@ -3,7 +3,7 @@
 import numpy as np
 
 from companion.over_seeds import across, at, last, sample, slope
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, among, crossed, over
 
 # Fixed before any result was seen.
 EXACT, DECOMPOSED = 1e-8, 1e-10  # relative errors of identities, in float64
@@ -70,23 +70,9 @@ def largest_error(table, parameters, kind, **where):
     return None if errors.empty else errors.max()
 
 
-def quantities(parameters):
-    """A case per quantity and depth."""
-    return [
-        Case(f"{kind}-{depth}", f"{word}, {depth} layers", {"kind": kind, "depth": depth})
-        for kind, word in KINDS.items()
-        for depth in parameters["depths"]
-    ]
-
-
-def depths(parameters):
-    """A case per depth."""
-    return [Case(str(depth), f"{depth} layers", {"depth": depth}) for depth in parameters["depths"]]
-
-
-def layers(parameters):
-    """A case per layer at which single neurons are looked at."""
-    return [Case(str(layer), f"layer {layer}", {"layer": layer}) for layer in parameters["layers"]]
+depths = over("depths", "{} layers".format, "depth")
+layers = over("layers", "layer {}".format, "layer")  # at which single neurons are looked at
+quantities = crossed(among("kind", KINDS), depths)
 
 
 def off(table, parameters):

@@ -5,7 +5,7 @@ import pandas as pd
 
 from companion import over_seeds
 from companion.over_seeds import at, rank_correlation
-from companion.statements import Case, Number, Statement
+from companion.statements import Number, Statement, among, crossed, over
 
 from ..shared.names import called
 
@@ -53,18 +53,8 @@ def pooled(column, take="mean", kind="layer"):
     return of
 
 
-def datasets(parameters):
-    """A case per data set."""
-    return [Case(dataset, called(dataset), {"dataset": dataset}) for dataset in parameters["datasets"]]
-
-
-def both(parameters):
-    """A case per data set and start."""
-    return [
-        Case(f"{dataset}-{start}", f"{called(dataset)}, {words}", {"dataset": dataset, "start": start})
-        for dataset in parameters["datasets"]
-        for start, words in STARTS.items()
-    ]
+datasets = over("datasets", called, "dataset")
+both = crossed(datasets, among("start", STARTS))
 
 
 CORRELATED = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from companion.over_seeds import at, difference, once, sample
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, over
 
 from ..shared.names import LEARNED, called
 
@@ -94,8 +94,7 @@ def title(dataset, depth):
     return f"{called(dataset)}, {depth} layers"
 
 
-def data_sets(parameters):
-    return [Case(d, called(d), {"dataset": d}) for d in parameters["datasets"]]
+data_sets = over("datasets", called, "dataset")
 
 
 def times(*epochs, names="datasets", **which):
@@ -117,10 +116,6 @@ def deep(parameters):
         Case(d, title(d, parameters["deep"]), {"dataset": d, "depth": parameters["deep"], "epoch": math.inf})
         for d in parameters["deep_datasets"]
     ]
-
-
-def rates(parameters):
-    return [Case(d, called(d), {"dataset": d}) for d in parameters["rate_datasets"]]
 
 
 def printed(parameters):
@@ -159,7 +154,7 @@ STATEMENTS = [
     ),
     Statement(
         "earlier", "A higher learning rate moves the peak towards the input.", source="Figures 3 and 8",
-        of=moved, above=0, matters=0.5, unit="layers", each=rates,
+        of=moved, above=0, matters=0.5, unit="layers", each=over("rate_datasets", called, "dataset"),
         opposed_by="in Section 4, about Figure 4, it shifts towards the centre, which for an early peak is "
         "away from the input",
         because="a peak is a whole layer, so half a layer is no move",

@@ -7,7 +7,7 @@ import pandas as pd
 from scipy.interpolate import PchipInterpolator
 
 from companion.over_seeds import at, curves, exponent, jackknife, once
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, over
 
 from ..shared.names import LEARNED, called
 from .design import CROPPED, PAPER_TABLES, SETTINGS
@@ -165,8 +165,7 @@ def shifts(table, parameters, setting):
     return (moved - base).mean(axis=1).dropna()
 
 
-def data_sets(parameters):
-    return [Case(d, called(d), {"dataset": d}) for d in parameters["datasets"]]
+data_sets = over("datasets", called, "dataset")
 
 
 def with_crops(parameters):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import at, correlation, means, once
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, among, crossed
 
 from ..shared.names import called
 from ..shared.stopping import GOAL
@@ -101,20 +101,8 @@ def first_layer(table, parameters, low=0.0, high=np.inf):
     return float((peaks == 1).mean()) if len(peaks) else None
 
 
-AXES = [Case(axis, words, {"axis": axis}) for axis, words in CHANGES.items()]
+axes = among("axis", CHANGES)
 WHICH = [Case("reached", "networks that reached the loss", {}), Case("all", "all networks", {"every": True})]
-
-
-def axes(parameters):
-    return AXES
-
-
-def axes_and_networks(parameters):
-    return [
-        Case(f"{axis.id}-{some.id}", f"{axis.words}, {some.words}", axis.given | some.given)
-        for axis in AXES
-        for some in WHICH
-    ]
 
 
 STATEMENTS = [
@@ -129,7 +117,7 @@ STATEMENTS = [
     ),
     Statement(
         "higher", "A higher learning rate or a smaller batch makes the peak higher.", source="Section 4",
-        of=change("height"), above=0, matters=0.005, unit="in alignment", each=axes_and_networks,
+        of=change("height"), above=0, matters=0.005, unit="in alignment", each=crossed(axes, lambda p: WHICH),
         because="smaller differences cannot be read from the curves of Figure 4",
     ),
     Statement(
@@ -154,7 +142,7 @@ STATEMENTS = [
 NUMBERS = [
     Number("first", "share of the networks that peak in layer 1", first_layer),
     Number("deeper-all", "the change with all networks", change("place"),
-           each=lambda p: [Case(a.id, a.words, a.given | {"every": True}) for a in AXES]),
+           each=lambda p: [Case(a.id, a.words, a.given | {"every": True}) for a in axes(p)]),
     Number("first-low", "share that peak in layer 1, low ratio",
            lambda t, p: first_layer(t, p, high=LOW)),
     Number("peak-high", "mean layer of the peak at the highest ratios",

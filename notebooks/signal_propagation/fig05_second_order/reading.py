@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from companion import over_seeds
-from companion.over_seeds import across, area, at, difference, means, ratio
+from companion.over_seeds import area, at, difference, means, ratio
 from companion.statements import Case, Number, Statement
 
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv")).set_index("quantity")["value"]
@@ -36,16 +36,6 @@ def best(table, parameters, kind):
     """
     values = [value for value in curves(table, "swapped", kind).mean().loc[:1] if math.isfinite(value)]
     return max(values, default=None)
-
-
-def rates(table):
-    """(seeds × rates η) frame of the cosine with first order for one step of that rate, ascending.
-
-    Means over the three times.
-    """
-    rows = at(table, kind="rate")
-    known = sorted(rows["rate"].unique()) if len(rows) else []
-    return across(rows, "rate", known, lambda of_rate: means(of_rate, "first_order"))
 
 
 def pairs(table, epoch):

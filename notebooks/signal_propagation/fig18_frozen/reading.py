@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from companion.over_seeds import at, curves, difference, first, last, sample
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, among
 
 # Table 4 (MNIST, 10 layers): the largest training and test accuracies by width, percent
 PRINTED = pd.read_csv(Path(__file__).with_name("printed.csv")).set_index("width")
@@ -105,8 +105,7 @@ def noises(parameters):
     return [Case(f"{s:g}", f"noise scale {s:g}", {"noise": s}) for s in parameters["noise_scales"]]
 
 
-def columns(parameters):
-    return [Case(name, f"{name} images", {"column": name}) for name in ("train", "test")]
+columns = among("column", {"train": "train images", "test": "test images"})
 
 
 def table_4(parameters):

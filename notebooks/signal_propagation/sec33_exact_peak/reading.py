@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import at, difference, once
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, over
 
 from ..shared.equilibrium_layer import layer_of
 from ..shared.names import called
@@ -96,8 +96,7 @@ def cases(parameters):
     ]
 
 
-def new_cases(parameters):
-    return [Case(name, called(name), {"dataset": name}) for name in parameters["new_datasets"]]
+new_cases = over("new_datasets", called, "dataset")
 
 
 def all_networks(table, parameters):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import at, curves, once, sample
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, among, crossed, over
 
 from ..shared.equilibrium_layer import layer_of
 from ..shared.names import called
@@ -71,20 +71,8 @@ def typical(table, parameters, dataset, depth, cosine, column="peak"):
     return float(np.exp(np.log(values).mean())) if len(values) else None
 
 
-def conditions(parameters):
-    return [
-        Case(f"{dataset}-{depth}", f"{called(dataset)}, {depth} layers", {"dataset": dataset, "depth": depth})
-        for dataset in parameters["datasets"]
-        for depth in parameters["depths"]
-    ]
-
-
-def at_ends(parameters):
-    return [
-        Case(f"{end}-{case.id}", f"{end} cosine, {case.words}", {"end": end, **case.given})
-        for end in ENDS
-        for case in conditions(parameters)
-    ]
+conditions = crossed(over("datasets", called, "dataset"), over("depths", "{} layers".format, "depth"))
+at_ends = crossed(among("end", {end: f"{end} cosine" for end in ENDS}), conditions)
 
 
 def each_cosine(parameters):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import at, curves, difference, once, ratio, sample, slope
-from companion.statements import Case, Number, Statement
+from companion.statements import Number, Statement, among
 from companion.studies.transferability.shared import imagenet_rows
 from companion.studies.transferability.shared.planes import grid
 from companion.studies.transferability.shared.targets import STARTS
@@ -145,15 +145,8 @@ def span(table, parameters, condition, start="scratch"):
     return sample(at(middle(table, parameters, condition), start=start), "span")
 
 
-def each_condition(parameters):
-    return [Case(id, words, {"condition": id}) for id, (words, _) in CONDITIONS.items()]
-
-
-def each_network(parameters):
-    return [
-        Case("own", "own source", {"source": "own"}),
-        Case("imagenet", imagenet_rows.NAME, {"source": "imagenet"}),
-    ]
+each_condition = among("condition", {id: words for id, (words, _) in CONDITIONS.items()})
+each_network = among("source", {"own": "own source", "imagenet": imagenet_rows.NAME})
 
 
 def layers_of(table, parameters, source):

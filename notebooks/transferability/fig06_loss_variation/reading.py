@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import area, at, curves, first, ratio
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, among, crossed, over
 from companion.studies.transferability.shared.by_seed import factor
 from companion.studies.transferability.shared.target_rows import of_target, words
 from companion.studies.transferability.shared.targets import STARTS
@@ -82,32 +82,14 @@ def _finite(values):
     return values.replace([np.inf, -np.inf], np.nan).dropna()
 
 
-def settings(parameters):
-    """One case per way of choosing the step and target."""
-    return [
-        Case(f"{protocol}-{name}", f"{said}, {words(name)}", {"protocol": protocol, "target": name})
-        for protocol, said in PROTOCOLS.items()
-        for name in parameters["targets"]
-    ]
+def reaches(parameters):
+    """Cases: the two lengths of the line."""
+    times = {"near": parameters["near"], "far": max(parameters["lengths"])}
+    return [Case(k, f"up to {times[k]:g} × the learning rate", {"reach": k}) for k in times]
 
 
-def protocols(parameters):
-    return [Case(protocol, said, {"protocol": protocol}) for protocol, said in PROTOCOLS.items()]
-
-
-def protocols_and_reaches(parameters):
-    return [
-        Case(
-            f"{protocol}-{reach}",
-            f"{said}, up to {times} × the learning rate",
-            {"protocol": protocol, "reach": reach},
-        )
-        for protocol, said in PROTOCOLS.items()
-        for reach, times in {
-            "near": f"{parameters['near']:g}",
-            "far": f"{max(parameters['lengths']):g}",
-        }.items()
-    ]
+protocols = among("protocol", PROTOCOLS)
+settings = crossed(protocols, over("targets", words, "target"))
 
 
 def over_targets(measure):
@@ -133,7 +115,7 @@ STATEMENTS = [
     ),
     Statement(
         "early", f"{LESS} in the first tenth of the steps.", source="Sections 1 and 4",
-        of=over_targets(early), each=protocols_and_reaches, **RULE,
+        of=over_targets(early), each=crossed(protocols, reaches), **RULE,
     ),
     Statement(
         "matched", f"{LESS} at equal loss.", source="Figures 6 and 11, Section 4", of=over_targets(matched),

@@ -4,15 +4,10 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import across, at, curves, difference, first, last, sample, slope
-from companion.statements import Case, Number, Statement
+from companion.statements import Number, Statement, among
 from companion.studies.transferability.shared.target_rows import of_target
 from companion.studies.transferability.shared.targets import STARTS
 
-MEASURES = {  # of a layer's gradient: columns of the table, and what they are
-    "inputs": "with respect to the layer's input",
-    "weights": "with respect to its weights",
-    "weights_relative": "with respect to its weights, times their norm",
-}
 READINGS = {  # of "projection of weight on the singular vectors of gradient"
     "both": "|u_i' W v_i|, on both singular vectors",
     "left": "‖u_i' W‖, on that of the outputs",
@@ -161,15 +156,11 @@ def suppressed(rows, layer):
     return apart(rows, leading) if layer == "middle" else over_layers(rows, lambda part: apart(part, leading))
 
 
-def cases(name, **words):
-    return lambda parameters: [Case(id, text, {name: id}) for id, text in words.items()]
-
-
 def of_start(measure):
     return lambda rows, start: pairs(rows, measure)[start]
 
 
-each_start = cases("start", **STARTS)
+each_start = among("start", STARTS)
 LOG2 = {"matters": 0.14, "unit": "in log2", "because": "a tenth of the size"}
 STATEMENTS = [
     Statement(
@@ -177,7 +168,7 @@ STATEMENTS = [
         "through random than through pre-trained weights.",
         source="Figure 7(d), Section 4", of=over_targets("scale", from_ends_or_line), headline=True, above=0,
         matters=0.12, unit="decades", because="a third of the size",
-        each=cases("by", line="by the fitted line", ends="by its two ends"),
+        each=among("by", {"line": "by the fitted line", "ends": "by its two ends"}),
     ),
     Statement(
         "stable", "Through pre-trained weights its size remains stable: largest over smallest.",
@@ -205,7 +196,7 @@ STATEMENTS = [
         "suppressed", "Pre-trained weights lie less than random ones along the leading singular vectors of "
         "the weights' gradient.",
         source="Figure 7(c), Section 4", of=over_targets("projection", suppressed), above=0,
-        each=cases("layer", middle="middle layer", all="mean over the layers"), **LOG2,
+        each=among("layer", {"middle": "middle layer", "all": "mean over the layers"}), **LOG2,
     ),
     Statement(
         "shrunk", "Pre-trained weights amplify the leading directions of the activations' gradient less than "

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import area, at, curves, difference, last, ratio
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, among
 
 from .design import KERNELS, PARTS, UPSIDE_DOWN
 
@@ -64,12 +64,8 @@ def moved_less(table, parameters, layer, source="digits"):
     return 1 - ratio(ways[own], ways["none"])
 
 
-def each_part(parameters):
-    return [Case(part, f"{part} target", {"part": part}) for part in PARTS]
-
-
-def each_layer(parameters):
-    return [Case(layer, symbol, {"layer": layer}) for layer, symbol in KERNELS.items()]
+each_part = among("part", {part: f"{part} target" for part in PARTS})
+each_layer = among("layer", KERNELS)
 
 
 def pairs(**cases):

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from companion.over_seeds import at, weakest
-from companion.statements import Case, Number, Statement
+from companion.statements import Number, Statement, among, over
 from companion.studies.transferability.shared.by_seed import over_sets, per_seed, widest
-from companion.studies.transferability.shared.target_rows import each
+from companion.studies.transferability.shared.target_rows import words
 
 ROOM = 0.1  # by which an exponent may fall short at the widths here
 KAPPA = 1.0  # of the headline: Lemma 2 states w ~ N(0, I)
@@ -96,11 +96,7 @@ def looseness(table, parameters, which):
     return over_sets(per_seed(rows, lambda part: (part[f"bound_{which}"] / part[f"moved_{which}"]).mean()))
 
 
-def trainings(parameters):
-    return [
-        Case("p", "pre-training, Lemma 1", {"which": "p"}),
-        Case("q", "both trainings, Lemma 4 and Corollary 1", {"which": "q"}),
-    ]
+trainings = among("which", {"p": "pre-training, Lemma 1", "q": "both trainings, Lemma 4 and Corollary 1"})
 
 
 RULE = {
@@ -111,7 +107,7 @@ STATEMENTS = [
     Statement(
         "falls", "Everything that the proofs call small shrinks with the width as they say, to within "
         f"{ROOM:g} of the exponent: exponent less the proof's, slowest quantity.",
-        of=slowest, headline=True, each=each("datasets", "dataset"), **RULE,
+        of=slowest, headline=True, each=over("datasets", words, "dataset"), **RULE,
     ),
     Statement(
         "falls-small", "It does so also with smaller random weights.",
@@ -139,7 +135,7 @@ NUMBERS = [
         "short",
         "what the slowest exponent lacks",
         lambda t, p, dataset: -slowest(t, p, dataset),
-        each=each("datasets", "dataset"),
+        each=over("datasets", words, "dataset"),
     ),
     Number("loose", "bound over the farthest that a unit moves", looseness, each=trainings),
     Number(

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import at, difference, once, sample
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, among, crossed
 
 from .design import CLASSES, MODES, RANDOM
 
@@ -96,12 +96,7 @@ def each_depth(parameters):
     return [Case(f"{layers}", called(layers), {"layers": layers}) for layers in depths(parameters)]
 
 
-def each_map(parameters):
-    return [
-        Case(f"{mode}-{case.id}", f"{WORDS[mode]}, {case.words}", {"mode": mode, **case.given})
-        for mode in MODES
-        for case in each_depth(parameters)
-    ]
+each_map = crossed(among("mode", WORDS), each_depth)
 
 
 def deepest(parameters):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from companion.over_seeds import across, at, curves, difference, last, once, slope
-from companion.statements import Case, Number, Statement
+from companion.statements import Number, Statement, among, crossed, over
 
 from .design import STARTS
 
@@ -59,16 +59,8 @@ def farther(table, parameters, dataset, start):
     return difference(one, doubled)
 
 
-def data_sets(parameters):
-    return [Case(name, NAMES.get(name, name), {"dataset": name}) for name in parameters["datasets"]]
-
-
-def each_start(parameters):
-    return [
-        Case(f"{start}-{case.id}", f"κ = {kappa:g}, {case.words}", {"start": start, **case.given})
-        for start, (_, kappa) in STARTS.items()
-        for case in data_sets(parameters)
-    ]
+data_sets = over("datasets", NAMES, "dataset")
+each_start = crossed(among("start", {start: f"κ = {k:g}" for start, (_, k) in STARTS.items()}), data_sets)
 
 
 def independent(parameters):

@@ -3,7 +3,6 @@
 import pandas as pd
 
 from companion.over_seeds import at
-from companion.statements import Case
 from companion.studies.transferability.shared.targets import named
 
 
@@ -49,11 +48,6 @@ def words(target):
     }
     halves = {"natural": "animals of ", "artificial": "objects of "}
     return f"{halves.get(part, '')}{called.get(dataset, dataset)}"
-
-
-def each(values, given):
-    """Cases for a statement's ``each``: one per value of the parameter ``values``, given as ``given``."""
-    return lambda parameters: [Case(name, words(name), {given: name}) for name in parameters[values]]
 
 
 def source_said(table, parameters):

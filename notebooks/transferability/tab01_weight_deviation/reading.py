@@ -7,7 +7,7 @@ import pandas as pd
 
 from companion.over_seeds import at, curves, difference, last, rank_correlation
 from companion.runs import engine, notebooks
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, among, crossed
 from companion.studies.transferability.shared import imagenet_rows
 from companion.studies.transferability.shared.deviations import ends, others_less_near, printed, series
 from companion.studies.transferability.shared.targets import CLASSES, STARTS
@@ -93,22 +93,15 @@ def more_than_scratch(table, parameters):
     return difference(ordering(nine(table)), ordering(nine(table, "scratch")))
 
 
-def each_setting(parameters):
-    return [Case(setting, f"{setting}, {said}", {"setting": setting}) for setting, said in SETTINGS.items()]
+each_setting = among("setting", {setting: f"{setting}, {said}" for setting, said in SETTINGS.items()})
 
 
 def each_proportion(parameters):
     return [Case("nine", "nine targets of equal size", {"setting": None}), *each_setting(parameters)]
 
 
-def each_source(parameters):
-    """Cases: our own source and ImageNet's weights, in both settings."""
-    sources = {"own": "own source, 30 against 10 classes", "imagenet": "ImageNet's weights, 10 classes each"}
-    return [
-        Case(f"{source}-{setting}", f"{words}, {setting}", {"source": source, "setting": setting})
-        for source, words in sources.items()
-        for setting in SETTINGS
-    ]
+SOURCES = {"own": "own source, 30 against 10 classes", "imagenet": "ImageNet's weights, 10 classes each"}
+each_source = crossed(among("source", SOURCES), among("setting", {name: name for name in SETTINGS}))
 
 
 def each_start(parameters):

@@ -6,10 +6,10 @@ import numpy as np
 
 from companion.over_seeds import at, curves, means, once, ratio, sample
 from companion.runs import engine, notebooks
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, over
 from companion.studies.transferability.shared import imagenet_rows
 from companion.studies.transferability.shared.deviations import ends, printed, series
-from companion.studies.transferability.shared.target_rows import each, of_target, words
+from companion.studies.transferability.shared.target_rows import of_target, words
 
 POSITIONS = "transferability/fig04_tsne"  # whose runs have the norms of networks trained alike, for 30 epochs
 ROUNDING = 0.04  # percent: by how much rounding can move an improvement that is made from printed errors
@@ -151,7 +151,7 @@ RATIO = {
 STATEMENTS = [
     Statement(
         "error", "Fine-tuning ends with a smaller test error than training from scratch.", of=compared("gap"),
-        each=each("targets", "target"), headline=True, **ERROR,
+        each=over("targets", words, "target"), headline=True, **ERROR,
     ),
     Statement(
         "error-other", "It does so also at another learning rate from scratch.",

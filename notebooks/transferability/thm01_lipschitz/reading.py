@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import at, sample
-from companion.statements import Number, Statement
+from companion.statements import Number, Statement, over
 from companion.studies.transferability.shared.by_seed import over_sets, per_seed, widest
-from companion.studies.transferability.shared.target_rows import each
+from companion.studies.transferability.shared.target_rows import words
 
 MARGIN = 0.05  # of y_Q'y_Q, and of the coefficient's 1
 THEOREM_RATE = 0.25  # Theorem 1: the error of finite width is of order m^-1/4
@@ -69,13 +69,13 @@ def change(table, parameters, dataset, family):
 
 SIZE = {
     "above": 0, "matters": MARGIN, "unit": "of y_Q'y_Q", "source": "Section 6.2",
-    "because": "smaller changes count as none", "each": each("datasets", "dataset"),
+    "because": "smaller changes count as none", "each": over("datasets", words, "dataset"),
 }  # fmt: skip
 STATEMENTS = [
     Statement(
         "term", "The change of the squared gradient is the theorem's term (measured over predicted change).",
         source="Theorem 1", of=on_term, near=1, within=MARGIN, headline=True,
-        each=each("datasets", "dataset"),
+        each=over("datasets", words, "dataset"),
         post_hoc="judged for each data set when three seeds had been seen",
     ),
     Statement(

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import at, exponent
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, over
 from companion.studies.transferability.shared.by_seed import over_sets, per_seed, widest
-from companion.studies.transferability.shared.target_rows import each
+from companion.studies.transferability.shared.target_rows import words
 
 MARGIN = 0.05  # for the error terms of Theorem 2 at a finite m and κ: deviation over bound may reach 1 + this
 ALIKE = {"same-classes": ("the same classes", {"family": "rotated", "step": 0.0})}  # id: (words, rows)
@@ -133,7 +133,7 @@ def worst(table, parameters, dataset):
     return 1 + MARGIN - at_widest(room)(table, parameters, dataset)
 
 
-SETS = each("datasets", "dataset")
+SETS = over("datasets", words, "dataset")
 SCRATCH = {
     "source": "Section 6.3", "of": lambda t, p, **case: over_sets(against_scratch(t, p, **case)),
     "matters": 0.14, "unit": "log2 of the ratio", "because": "a tenth of the distance, or of the test loss",

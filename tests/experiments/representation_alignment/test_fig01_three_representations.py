@@ -20,6 +20,7 @@ PARAMETERS = {
     "other_bandwidth": 0.3, "penalty": 0.1, "dictionary_epochs": 1, "step_sizes": [0.1, 1.0],
     "iterations": 200, "early": 30, "seeds": 3,
 }  # fmt: skip
+REPRESENTATIONS = ["relu", "rbf", "dictionary", design.OTHER]
 
 
 def made_up(areas=(0.5, 0.2, 0.1), errors=(0.1, 0.2, 0.4), other=None, kept=0.8, unfitted=1e-20, seeds=4):
@@ -27,9 +28,7 @@ def made_up(areas=(0.5, 0.2, 0.1), errors=(0.1, 0.2, 0.4), other=None, kept=0.8,
     rng, rows = np.random.default_rng(0), []
     for seed in range(seeds):
         second = other or (areas[1], errors[1])
-        for name, area, error in zip(
-            [*design.NAMES, design.OTHER], (*areas, second[0]), (*errors, second[1]), strict=True
-        ):
+        for name, area, error in zip(REPRESENTATIONS, (*areas, second[0]), (*errors, second[1]), strict=True):
             about = {"seed": seed, "representation": name}
             whole = {"area": area + 0.01 * rng.standard_normal(), "points": 40, "square": 0.2}
             rows.append(about | {"kind": "area", "unfitted": unfitted} | whole)
@@ -112,7 +111,7 @@ def table(computed):
 
 
 def test_a_run_from_nothing(table):
-    assert set(reading.areas(table)) == {*design.NAMES, design.OTHER}
+    assert set(reading.areas(table)) == set(REPRESENTATIONS)
     steps = table[table["kind"] == "step"]
     assert {0, 1, 30, 200} <= set(steps["step"])
     start = steps[steps["step"] == 0].groupby("seed")["train_error"].first()

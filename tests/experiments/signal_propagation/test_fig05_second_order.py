@@ -159,7 +159,6 @@ def test_how_near_the_shortest_steps_come_is_a_maximum_over_the_first_epoch():
     table.loc[table["epoch"] == 4, "swapped"] = 0.95  # not in the first epoch
     assert reading.best(table, PARAMETERS, "step") == pytest.approx(0.85)
     assert reading.best(pd.DataFrame({"unit": []}), PARAMETERS, "step") is None
-    assert reading.rates(table).columns[0] == 3e-7
 
 
 def test_early_is_a_mean_over_the_first_epoch():
