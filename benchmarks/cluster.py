@@ -15,7 +15,7 @@ from pathlib import Path
 
 from alignbook.errors import AlignbookError
 from companion.jobs import Job
-from companion.runs import engine
+from companion.runs.run import run_jobs
 from companion.studies.representation_alignment.fig04_two_labellings import experiment as fig04_two_labellings
 
 from . import harness, machine
@@ -74,10 +74,10 @@ def measure(workers, count):
     Before the clock starts every worker has computed jobs, so that none still imports.
     """
     with Cluster(workers) as cluster:
-        engine.run_jobs(cheap(0, 20 * workers), scheduler=cluster.address)
+        run_jobs(cheap(0, 20 * workers), scheduler=cluster.address)
         jobs = cheap(1_000_000, count)
         begun = time.perf_counter()
-        stored = engine.run_jobs(jobs, scheduler=cluster.address)
+        stored = run_jobs(jobs, scheduler=cluster.address)
         seconds = time.perf_counter() - begun
     computing = sum(item.provenance["wall_time_s"] for item in stored)
     return {"workers": workers, "jobs": count, "seconds": seconds, "computing": computing}

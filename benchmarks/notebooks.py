@@ -24,12 +24,12 @@ BEFORE = "6f1ef019e5e1"  # the last commit before the first kernel that this pac
 PLAN = """
 import json
 import sys
-from companion.runs import digest, engine, notebooks, parameters
+from companion.runs import digest, notebooks, parameters, run
 book, profile, asked = notebooks.find(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
 known = parameters.resolve(book, profile)
 asked = {name: value for name, value in asked.items() if name in known}
 values = parameters.resolve(book, profile, asked)
-jobs = {job.name: digest.code_digest(job.compute) for job in engine.jobs_of(book, values)}
+jobs = {job.name: digest.code_digest(job.compute) for job in run.jobs_of(book, values)}
 print(json.dumps({"values": values, "asked": asked, "digests": jobs}))
 """
 

@@ -22,7 +22,7 @@ import tempfile
 import types
 import warnings
 
-IMPORTS = ("numpy", "pandas", "scipy.stats", "torch", "yaml", "distributed")
+IMPORTS = ("numpy", "pandas", "scipy.stats", "torch", "yaml", "joblib", "distributed")
 
 
 class Forks:
@@ -160,6 +160,7 @@ def become(arguments, folder, environment):
     # Its own workers are forked, too, where the book spawns them: they start with what it has imported.
     spawned, forked = multiprocessing.get_context, multiprocessing.get_context("fork")
     multiprocessing.get_context = lambda method=None: forked if method == "spawn" else spawned(method)
+    _fork_workers()
     found = environment["PYTHONPATH"].split(os.pathsep)
     sys.path[:] = [folder, *found, *sys.path[1:]]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
@@ -170,6 +171,26 @@ def become(arguments, folder, environment):
     else:
         sys.argv = ["-c", *rest]
         exec(compile(what, "<string>", "exec"), main.__dict__)
+
+
+def _fork_workers():
+    """Have joblib's workers be forks, too."""
+    from multiprocessing import popen_fork
+
+    from joblib.externals.loky.backend.process import LokyProcess
+
+    class Forked(popen_fork.Popen):
+        def _launch(self, process):
+            run = process.run
+
+            def in_environment():
+                os.environ.update(process.env)
+                run()
+
+            process.run = in_environment
+            super()._launch(process)
+
+    LokyProcess._Popen = staticmethod(Forked)
 
 
 if __name__ == "__main__":

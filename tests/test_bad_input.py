@@ -14,9 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import alignbook
+import companion
 from alignbook.errors import AlignbookError
 from companion import cli
-from companion.runs import digest, engine, notebooks, parameters, results
+from companion.judging import judge
+from companion.runs import digest, notebooks, parameters, results
+from companion.runs.run import jobs_of, most_faithful
 from tests.conftest import TOY, write_study
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True, database=None)
@@ -101,7 +104,7 @@ def test_a_broken_notebook_leaves_the_others_alone(toys, capsys, case):
     assert "toy/fig99_toy" in capsys.readouterr().out
     assert cli.main(["show", "fig99"]) == 0
     with pytest.raises(AlignbookError) as error:
-        engine.run("fig98")
+        companion.run("fig98")
     one_line(error.value, message)
     assert not toys.results.exists()
 
@@ -159,7 +162,7 @@ def test_a_broken_study_leaves_the_others_alone(toys, monkeypatch, capsys, case)
     monkeypatch.chdir(toys.root)
     folder = write_study(toys.root)
     book = notebooks.find("fig97")
-    for job in engine.jobs_of(book, parameters.resolve(book, "quick")):
+    for job in jobs_of(book, parameters.resolve(book, "quick")):
         table = job.compute(**job.arguments, device="cpu", report=None)
         results.store(job, table, results.origin(job), device="here", wall_time=0.1)
     assert cli.main(["claims"]) == cli.main(["status"]) == 0
@@ -266,7 +269,7 @@ def test_a_value_that_holds_itself_many_times_is_cut(toys):
 def stored(toys):
     """(notebook, job's JSON, its CSV) of the toy's stored profile quick."""
     book = notebooks.find("fig99")
-    jobs = engine.jobs_of(book, parameters.resolve(book, "quick"))
+    jobs = jobs_of(book, parameters.resolve(book, "quick"))
     origin = results.origin(jobs[0])
     for job in jobs:
         table = job.compute(**job.arguments, device="cpu", report=None)
@@ -279,10 +282,10 @@ def looked_at(book):
     """What ``status``, ``claims`` and a page take from the store: claims, None where it counts as missing."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        jobs = engine.jobs_of(book, parameters.resolve(book, "quick"))
+        jobs = jobs_of(book, parameters.resolve(book, "quick"))
         for item in filter(None, map(results.peek, jobs)):
             item.stale()
-        run = engine.most_faithful(book)
+        run = most_faithful(book)
     broken = [str(warning.message) for warning in told]
     for line in broken:
         one_line(line, "it counts as missing")
@@ -291,7 +294,7 @@ def looked_at(book):
         return None
     try:
         run.stale, [item.provenance["date"][:10] + item.provenance["device"] for item in run.shown]
-        return run.claims
+        return judge(run).claims
     except AlignbookError as error:
         one_line(error, "toy/fig99_toy: no claims from", "data/results/toy/fig99_toy")
         return []
@@ -368,7 +371,7 @@ def test_provenance_that_is_none_counts_as_missing(stored, text):
 )
 def test_run_refuses(toys, change):
     with pytest.raises(AlignbookError) as error:
-        engine.run(**{"name": "fig99", "profile": "smoke"} | change)
+        companion.run(**{"name": "fig99", "profile": "smoke"} | change)
     one_line(error.value)
     assert not toys.results.exists()
 

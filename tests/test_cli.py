@@ -266,9 +266,9 @@ def test_a_full_disk_is_one_line(checkout):
 
 def test_values_near_profile_smoke_get_no_verdict(checkout):
     checkout.profile("smoke", "{labels: [diverge, plain], rate: 1.0, seeds: 1}")
-    run = "from companion.pages import page; from companion.runs import engine; "
-    run += "made = engine.run('fig99', profile='smoke', seeds=4); "
-    judged = "print(made.profile, [c.outcome for c in made.claims])"
+    run = "from companion.pages import page; import companion; "
+    run += "made = companion.run('fig99', profile='smoke', seeds=4); "
+    judged = "print(made.profile, [c.outcome for c in companion.judge(made).claims])"
     assert checkout.python(run + judged) == "None ['untested']"
     banner = checkout.python(run + "print(page.banner(made))")
     assert "toy sizes: reproduces nothing" in banner

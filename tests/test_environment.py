@@ -66,7 +66,6 @@ def test_every_package_that_is_imported_is_declared_and_the_other_way_round():
     )
     assert everything - extras["imagenet"] - extras["bench"] - extras["others"] <= declared
     assert declared - everything <= USED_OTHERWISE
-    assert "joblib" not in everything
 
 
 # The readers' own list, each with where it has to be imported.

@@ -19,7 +19,8 @@ from alignbook.seeding import torch_stream
 from alignbook.training.loop import train
 from alignbook.training.resnet import ResNet
 from alignbook.training.train import accuracy, fit
-from companion.runs import engine, notebooks, parameters
+from companion.runs import notebooks, parameters
+from companion.runs.run import jobs_of
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 cross_entropy = nn.functional.cross_entropy
@@ -218,7 +219,7 @@ def test_recorder():
 @pytest.mark.parametrize("book", notebooks.every(), ids=lambda book: book.name)
 def test_every_study(book):
     """Its smoke jobs run there, with a CPU's columns, rows, words and missing numbers."""
-    for job in engine.jobs_of(book, parameters.resolve(book, "smoke")):
+    for job in jobs_of(book, parameters.resolve(book, "smoke")):
         with float32_convolutions():
             expected, found = (
                 job.compute(**job.arguments, device=device, report=lambda done, text: None)

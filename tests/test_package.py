@@ -13,7 +13,7 @@ import yaml
 
 import alignbook
 from alignbook import paths, recording
-from companion.runs import engine
+from companion.runs.run import Run
 
 PROJECT = tomllib.loads((paths.root() / "pyproject.toml").read_text())["project"]
 
@@ -53,7 +53,7 @@ def test_what_is_changed_stands_under_this_version():
 
 TYPED = [
     *(getattr(alignbook, name) for name in alignbook.PUBLIC if name not in ("load", "AlignbookError")),
-    engine.Run,
+    Run,
     recording.lightning,
     recording.hugging_face,
 ]

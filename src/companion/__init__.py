@@ -1,6 +1,7 @@
 """The book's frame: runs studies, judges statements, renders pages; it knows no network and no paper.
 
-``companion.run`` computes or loads the results of a study, ``companion.Claim`` is a judged statement.
+``companion.run`` computes or loads the results of a study, ``companion.judge`` says what they show; its
+claims are ``companion.Claim``.
 A notebook reads its parameters with ``companion.parameters`` and shows the run on a ``companion.Page``.
 """
 
@@ -8,7 +9,8 @@ import importlib
 
 PUBLIC = {
     "parameters": "companion.runs.notebooks",
-    "run": "companion.runs.engine",
+    "run": "companion.runs.run",
+    "judge": "companion.judging",
     "Page": "companion.pages.page",
     "Claim": "companion.claims",
 }

@@ -140,24 +140,23 @@ def _show(options):
 
 
 def _run(options):
-    from companion.runs import engine
+    from companion.runs.run import run_values
 
     notebook, profile = notebooks.find(options.name), options.profile or "quick"
     values = parameters.from_file(options.file) if options.file else {}
     values |= parameters.from_text(options.values)  # by hand, over the file
-    resolved = parameters.resolve(notebook, profile, values)  # a name may be one of run's own
+    resolved = parameters.resolve(notebook, profile, values)
     if options.dry_run:
         return _expect(notebook, resolved, options)
     book = None if options.no_notebook else _bookmaker()
-    run = engine.run(
-        options.name,
-        profile=profile,
+    run = run_values(
+        notebook,
+        resolved,
         device=options.device,
         workers=options.workers,
         scheduler=options.scheduler,
         recompute=options.recompute,
         progress=system.to_stderr,
-        **values,
     )
     if options.commit:
         for item in run.stored:
@@ -191,10 +190,11 @@ def _run(options):
 
 def _expect(notebook, values, options):
     """What a run would compute, and its cost by what is stored."""
-    from companion.runs import costs, engine
+    from companion.runs import costs
+    from companion.runs.run import Stale, default_recompute, jobs_of, stale_line
 
-    jobs = engine.jobs_of(notebook, values)
-    recompute = options.recompute or engine.default_recompute(jobs)
+    jobs = jobs_of(notebook, values)
+    recompute = options.recompute or default_recompute(jobs)
     found = {job.name: None if recompute == "all" else results.peek(job) for job in jobs}
     stale = {name: why for name, item in found.items() if item and (why := item.stale())}
     if recompute == "stale":
@@ -205,7 +205,7 @@ def _expect(notebook, values, options):
     unknown = sum(second is None for second in seconds)
     hours = None if unknown else sum(seconds) / 3600
     if stale:
-        warnings.warn(engine.stale_line(stale, len(jobs)), engine.Stale, stacklevel=2)
+        warnings.warn(stale_line(stale, len(jobs)), Stale, stacklevel=2)
     if options.json:
         rows = [{"job": u.name, "seconds": s} for u, s in zip(waiting, seconds, strict=True)]
         return print_json({"jobs": len(jobs), "missing": rows, "stale": len(stale), "core_hours": hours})
@@ -283,7 +283,7 @@ def _decide(options):
 
     if options.dry_run or options.hours is None:
         waiting = decide.queue(options.names)
-        rows = [] if options.dry_run else decide.undecided()
+        rows = [] if options.dry_run else decide.open_claims()
         names = {notebooks.find(name).name for name in options.names}
         rows = [row for row in rows if not names or row.notebook in names]
         if options.json:
@@ -291,8 +291,8 @@ def _decide(options):
                 {"plan": str(w.plan), "missing": len(w.missing), "jobs": len(w.jobs), "core_hours": w.hours}
                 for w in waiting
             ]
-            return print_json({"undecided": [row.as_dict() for row in rows], "queue": planned})
-        _print_table(("", "undecided", "seeds", "needed", "core hours", "plan"), [r.cells() for r in rows])
+            return print_json({"open": [row.as_dict() for row in rows], "queue": planned})
+        _print_table(("", "open", "seeds", "needed", "core hours", "plan"), [r.cells() for r in rows])
         for item in waiting:
             place = f"{len(item.missing)} of {len(item.jobs)} jobs missing, {item.hours:.1f} core hours"
             print(f"plan      {item.plan}: {place}")
@@ -300,7 +300,7 @@ def _decide(options):
         hours = sum(item.hours for item in waiting)
         claims = "1 claim" if len(rows) == 1 else f"{len(rows)} claims"
         plans = "1 plan asks" if len(waiting) == 1 else f"{len(waiting)} plans ask"
-        print(f"{claims} undecided, {heads} of them headlines; " * (not options.dry_run), end="")
+        print(f"{claims} open, {heads} of them headlines; " * (not options.dry_run), end="")
         print(f"{plans} for {hours:.1f} core hours")
         return 0
     with system.environment({"ALIGNBOOK_RESULTS": str(paths.book_results())}):  # plans are the book's

@@ -14,7 +14,7 @@ class Job:
         the one that it names as ``STORED_AS``, so two notebooks that ask for the same job share it.
     arguments : its keyword arguments, JSON values only. They identify the job: whatever changes
         the outcome is among them; ``device`` and ``report`` are not. ``dataset`` and ``source``, if
-        any, name the image sets that it reads: the engine gets them and stores their digests.
+        any, name the image sets that it reads: a run gets them and stores their digests.
     """
 
     name: str

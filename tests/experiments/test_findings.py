@@ -7,7 +7,9 @@ import pytest
 
 from companion import findings
 from companion.claims import NOT_JUDGED, NOT_RUN
-from companion.runs import engine, notebooks
+from companion.judging import judge
+from companion.runs import notebooks
+from companion.runs.run import most_faithful
 from companion.statements import judged
 
 BOOKS = notebooks.every()
@@ -17,7 +19,7 @@ WORDS = 60  # of a finding with its caveat
 
 @cache
 def stored(name):
-    return engine.most_faithful(notebooks.find(name)) or pytest.skip("nothing is stored")
+    return most_faithful(notebooks.find(name)) or pytest.skip("nothing is stored")
 
 
 @pytest.fixture(params=BOOKS, ids=lambda book: book.name)
@@ -26,12 +28,12 @@ def book(request):
 
 
 def test_the_finding_fits_and_nothing_is_untested(book):
-    run = stored(book.name)
-    assert findings.differing(book.front["stands_on"], run.claims) == []
-    assert run.finding.fits and len(f"{run.finding.text} {run.finding.caveat}".split()) <= WORDS
-    assert not re.match("We do not|Whether|It is open", run.finding.text)
-    assert {claim.id for claim in run.claims if claim.outcome in (NOT_JUDGED, NOT_RUN)} == set()
-    assert 1 <= len(run.key_numbers) == len(book.front["key_numbers"]) <= 3
+    judged = judge(stored(book.name))
+    assert findings.differing(book.front["stands_on"], judged.claims) == []
+    assert judged.finding.fits and len(f"{judged.finding.text} {judged.finding.caveat}".split()) <= WORDS
+    assert not re.match("We do not|Whether|It is open", judged.finding.text)
+    assert {claim.id for claim in judged.claims if claim.outcome in (NOT_JUDGED, NOT_RUN)} == set()
+    assert 1 <= len(judged.key_numbers) == len(book.front["key_numbers"]) <= 3
 
 
 def test_there_are_few_statements(book):

@@ -92,7 +92,7 @@ def test_a_column_of_numbers_that_a_paper_does_not_print_is_left_out():
     page = Page.__new__(Page)
     for papers, columns in (((None, None), ["Number", "Here"]), ((None, 2.0), ["Number", "Paper", "Here"])):
         keys = [KeyNumber(f"number {n}", 1.0, paper) for n, paper in enumerate(papers)]
-        page.run = SimpleNamespace(key_numbers=keys)
+        page.judged = SimpleNamespace(key_numbers=keys)
         shown = page.key_numbers().data
         assert re.findall("<th>(.*?)</th>", shown) == columns
         assert shown.count("not stated") == ("Paper" in columns)
@@ -100,7 +100,7 @@ def test_a_column_of_numbers_that_a_paper_does_not_print_is_left_out():
 
 def test_a_key_number_has_its_interval_and_the_papers_value_beside_it():
     page = Page.__new__(Page)
-    page.run = SimpleNamespace(key_numbers=[KeyNumber("gain (points)", 7.1, 8.0, (6.0, 8.2))])
+    page.judged = SimpleNamespace(key_numbers=[KeyNumber("gain (points)", 7.1, 8.0, (6.0, 8.2))])
     assert re.findall(r"<td[^>]*>(.*?)</td>", page.key_numbers().data) == [
         "gain (points)", "8", "7.1 <small>(6.0 to 8.2)</small>",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is undecided is told with what would decide it; plans are worked off in time, and nothing twice."""
+"""What is open is told with what would decide it; plans are worked off in time, and nothing twice."""
 
 import json
 
@@ -23,7 +23,7 @@ def plan(checkout, text=PLAN):
 
 
 def undecide(checkout):
-    """The toy's values against their own mean: undecided."""
+    """The toy's values against their own mean: open."""
     text = checkout.reading.read_text()
     of = 'means(t, "value") - means(t, "value").mean(), above=0'
     assert 'means(t, "value"), above=-9.0' in text
@@ -36,7 +36,7 @@ def test_what_would_decide_a_claim_is_told(checkout):
     assert checkout.run("run", "toy/fig99_toy", "--no-notebook")[0] == 0
     code, out, _ = checkout.run("decide", "--json")
     found = json.loads(out)
-    (row,) = found["undecided"]
+    (row,) = found["open"]
     assert code == 0 and row["id"] == "above" and row["headline"] and row["seeds"] == 3
     assert (row["stored"], row["jobs"], row["plan"]) == (3, 6, {"seeds": 6})
     assert row["needed"]["seeds"] > 3 and "80 % power" in row["needed"]["why"]
@@ -53,7 +53,7 @@ def test_plans_are_worked_off_and_the_page_stays(checkout):
     before = checkout.run("claims")[1]
     code, out, err = checkout.run("decide", "--hours", "0.1")
     assert (code, out) == (0, "3 jobs stored; 0.0 core hours of plans are left\n")
-    assert len(checkout.stored()) == 6 and "3 of 3, to the end about" in err
+    assert len(checkout.stored()) == 6 and "; 3 of 3" in err
     assert checkout.run("claims")[1] == before  # a plan changes no page before its values do
     assert checkout.run("decide", "--hours", "0.1")[1].startswith("0 jobs stored")
 

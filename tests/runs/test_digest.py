@@ -77,12 +77,13 @@ class Two(One, metaclass=Meta):
 def test_sources_edited_in_a_session_are_read_anew(checkout):
     code = f"""
 from pathlib import Path
-from companion.runs import digest, engine
+import companion
+from companion.runs import digest
 
-first = engine.run("fig99")
+first = companion.run("fig99")
 source = Path({str(checkout.experiment)!r})
 source.write_text(source.read_text().replace("* rate", "* rate * 2"))
-again = engine.run("fig99", recompute="stale")
+again = companion.run("fig99", recompute="stale")
 pairs = zip(again.stored, first.stored, strict=True)
 print(len(first.stale), [float(a.table.value[0] / b.table.value[0]) for a, b in pairs])
 """

@@ -8,10 +8,11 @@ import pytest
 JOBS = 10_000
 FILL = """
 import json
-from companion.runs import engine, notebooks, parameters, results
+from companion.runs import notebooks, parameters, results
+from companion.runs.run import jobs_of
 
 book = notebooks.find("fig99")
-jobs = engine.jobs_of(book, parameters.resolve(book, "quick"))
+jobs = jobs_of(book, parameters.resolve(book, "quick"))
 first = results.location(jobs[0])
 record = json.loads(first.with_name(first.name + ".json").read_text())
 table = first.with_name(first.name + ".csv").read_bytes()

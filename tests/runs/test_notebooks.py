@@ -13,7 +13,8 @@ import torch
 import yaml
 
 from alignbook import paths
-from companion.runs import engine, notebooks, parameters, plans, results, verified
+from companion.runs import notebooks, parameters, plans, results, verified
+from companion.runs.run import FAITHFUL, jobs_of
 
 BOOKS = notebooks.every()
 PAGES = [paths.root() / "book" / "rerun.md", paths.root() / "README.md"]
@@ -130,10 +131,10 @@ def test_printed_commands_name_what_exists(page):
 
 
 def test_every_stored_result_is_one_that_a_profile_or_a_plan_asks_for():
-    asked = [(book, parameters.resolve(book, profile)) for book in BOOKS for profile in engine.FAITHFUL]
+    asked = [(book, parameters.resolve(book, profile)) for book in BOOKS for profile in FAITHFUL]
     asked += [(notebooks.find(plan.notebook), plan.values) for plan in plans.every()]
     store = paths.root() / "data" / "results"
-    jobs = [job for book, values in asked for job in engine.jobs_of(book, values)]
+    jobs = [job for book, values in asked for job in jobs_of(book, values)]
     wanted = {store / results.owner(job) / results.file_name(job) for job in jobs}
     tracked = subprocess.run(
         ["git", "ls-files", "data/results"], cwd=paths.root(), capture_output=True, text=True

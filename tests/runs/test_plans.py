@@ -8,8 +8,10 @@ import pytest
 from alignbook.errors import AlignbookError
 from companion import studies
 from companion.claims import NOT_JUDGED, OPEN, needed
+from companion.judging import claims_of
 from companion.pages import claim_tables
-from companion.runs import digest, engine, notebooks, parameters, plans, results
+from companion.runs import digest, notebooks, parameters, plans, results
+from companion.runs.run import jobs_of, load
 from companion.statements import judged
 from tests.conftest import write_study
 
@@ -44,10 +46,14 @@ class Planned:
     def run(self, profile="quick"):
         """The study's results at ``profile``, computed here."""
         book = notebooks.find(STUDY)
-        for job in engine.jobs_of(book, parameters.resolve(book, profile)):
+        for job in jobs_of(book, parameters.resolve(book, profile)):
             table = job.compute(**job.arguments, device="cpu", report=None)
             results.store(job, table, results.origin(job), device="here", wall_time=1.0, cost=36.0)
-        return engine.load(book, profile)
+        return load(book, profile)
+
+    def claims(self, profile="quick"):
+        """The claims of the study's results at ``profile``."""
+        return claims_of(self.run(profile))
 
 
 @pytest.fixture
@@ -157,19 +163,19 @@ def test_a_plan_stands_in_the_file_of_its_paper_and_troubles_no_other(planned):
 def test_all_seeds_of_an_adopted_plan_count(planned):
     planned.plan({})
     run = planned.run()
-    assert sorted(run.table["seed"]) == [0, 1, 2, 3, 4, 5] and run.claims[0].seeds == 6
+    assert sorted(run.table["seed"]) == [0, 1, 2, 3, 4, 5] and claims_of(run)[0].seeds == 6
 
 
 def test_what_an_open_claim_needs_is_told_with_its_core_hours(planned):
-    run = planned.run()  # 36 s a seed, but for the checkpoints
-    (claim,) = run.claims
+    claims = planned.claims()  # 36 s a seed, but for the checkpoints
+    (claim,) = claims
     assert claim.outcome == OPEN and claim.needed["seeds"] == needed(claim)["seeds"]
     assert claim.needed["core_hours"] == pytest.approx(claim.needed["seeds"] / 100)
-    assert f"{claim.needed['seeds']} new seeds would decide it" in claim_tables.claims_table(run.claims)
+    assert f"{claim.needed['seeds']} new seeds would decide it" in claim_tables.claims_table(claims)
 
 
 def test_smoke_is_never_judged(planned):
-    assert [claim.outcome for claim in planned.run("smoke").claims] == [NOT_JUDGED]
+    assert [claim.outcome for claim in planned.claims("smoke")] == [NOT_JUDGED]
 
 
 def test_the_committed_plans_judge_claims_that_exist():
@@ -183,26 +189,26 @@ def test_the_committed_plans_judge_claims_that_exist():
 
 def test_a_claim_is_judged_on_the_runs_of_the_plan_that_judges_it(planned):
     (planned.folder / "profiles.yaml").write_text("quick: {seeds: 3}\n")
-    page = planned.run()
-    assert page.claims[0].seeds == 3 and not page.claims[0].runs
+    (claim,) = planned.claims()
+    assert claim.seeds == 3 and not claim.runs
     planned.plan({"values": "{seeds: 9}", "new_seeds": "[3, 8]", "judges": "[above]"})
-    (claim,) = planned.run().claims
+    (claim,) = planned.claims()
     assert claim.seeds == 3  # the plan is not through
     (planned.folder / "profiles.yaml").write_text("quick: {seeds: 9}\n")
     planned.run()
     (planned.folder / "profiles.yaml").write_text("quick: {seeds: 3}\n")
-    run = planned.run()
-    assert (run.claims[0].seeds, run.claims[0].headline, run.claims[0].runs) == (9, True, "seeds = 9")
-    assert "On runs planned for it: seeds = 9." in claim_tables.claims_table(run.claims)
+    (claim,) = planned.claims()
+    assert (claim.seeds, claim.headline, claim.runs) == (9, True, "seeds = 9")
+    assert "On runs planned for it: seeds = 9." in claim_tables.claims_table([claim])
     planned.plan({"values": "{seeds: 9}", "new_seeds": "[3, 8]"})
-    assert planned.run().claims[0].seeds == 3
+    assert planned.claims()[0].seeds == 3
 
 
 def test_runs_with_the_papers_values_judge_the_page_of_quick_and_not_the_reverse(planned):
     (planned.folder / "profiles.yaml").write_text("quick: {seeds: 9}\npaper: {seeds: 6}\n")
     planned.plan({"profile": "paper", "values": "{seeds: 6}", "new_seeds": None, "judges": "[above]"})
     planned.run(profile="paper")
-    (claim,) = planned.run().claims
+    (claim,) = planned.claims()
     assert (claim.seeds, claim.runs) == (6, "profile paper, seeds = 6")
     planned.plan({"values": "{seeds: 9}", "new_seeds": None, "judges": "[above]"})
-    assert planned.run(profile="paper").claims[0].seeds == 6
+    assert planned.claims("paper")[0].seeds == 6

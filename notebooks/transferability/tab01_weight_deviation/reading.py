@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import at, curves, difference, last, rank_correlation
-from companion.runs import engine, notebooks
+from companion.runs import notebooks
+from companion.runs.run import most_faithful
 from companion.statements import Case, Number, Statement, among, crossed
 from companion.studies.transferability.shared import imagenet_rows
 from companion.studies.transferability.shared.deviations import ends, others_less_near, printed, series
@@ -85,7 +86,7 @@ def nine(table, start="pretrained"):
 
 @cache
 def _granularity():
-    run = engine.most_faithful(notebooks.find(GRANULARITY))
+    run = most_faithful(notebooks.find(GRANULARITY))
     return None if run is None else run.table
 
 

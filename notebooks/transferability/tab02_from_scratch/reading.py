@@ -5,7 +5,8 @@ from functools import cache
 import numpy as np
 
 from companion.over_seeds import at, curves, means, once, ratio, sample
-from companion.runs import engine, notebooks
+from companion.runs import notebooks
+from companion.runs.run import most_faithful
 from companion.statements import Case, Number, Statement, over
 from companion.studies.transferability.shared import imagenet_rows
 from companion.studies.transferability.shared.deviations import ends, printed, series
@@ -89,7 +90,7 @@ def relative(table, parameters, target):
 
 @cache
 def _positions():
-    run = engine.most_faithful(notebooks.find(POSITIONS))
+    run = most_faithful(notebooks.find(POSITIONS))
     if run is None:
         return None
     rows = imagenet_rows.own(run.table)

@@ -21,7 +21,9 @@ from hashlib import sha256
 from alignbook import paths, system
 from alignbook.errors import AlignbookError, logged, on_one_line
 from companion.pages import contents, executed, kernels, record, render
-from companion.runs import engine, kept, notebooks, parameters
+from companion.runs import kept, notebooks, parameters
+from companion.runs.pool import WORKER_ENVIRONMENT, open_workers
+from companion.runs.run import FAITHFUL, Stale, filed, jobs_of, run
 
 WORKERS = 2
 TELL_EVERY = 60  # seconds
@@ -57,9 +59,9 @@ def _build(profile, progress):
             manager = None
             if changed and all(made_of[notebook.name][1] for notebook in changed):
                 # Nothing is left to compute: the kernels' imports run beside those of this process.
-                manager = stack.enter_context(kernels.forked(engine.WORKER_ENVIRONMENT))
+                manager = stack.enter_context(kernels.forked(WORKER_ENVIRONMENT))
             runs, keys = {}, {}
-            with engine.kept_workers():
+            with open_workers():
                 for number, notebook in enumerate(books, 1):
                     start = time.monotonic()
                     say = _prefixed(progress, f"[{number}/{len(books)}] {notebook.name}")
@@ -70,7 +72,7 @@ def _build(profile, progress):
                     say(f"profile {run.profile}, results after {time.monotonic() - start:.1f} s")
             computed = time.monotonic()
             if changed:
-                manager = manager or stack.enter_context(kernels.forked(engine.WORKER_ENVIRONMENT))
+                manager = manager or stack.enter_context(kernels.forked(WORKER_ENVIRONMENT))
             pages = paths.build() / "pages"
             _clear(pages)
             shutil.copytree(paths.root() / "book", pages, dirs_exist_ok=True)
@@ -119,7 +121,7 @@ def _require_whole(books, unchanging):
 def _fault(notebook):
     try:
         for profile in parameters.PROFILES:
-            engine.jobs_of(notebook, parameters.resolve(notebook, profile))
+            jobs_of(notebook, parameters.resolve(notebook, profile))
     except AlignbookError as error:
         return str(error)
     return None
@@ -240,21 +242,21 @@ def run_path(run):
 
 def _results(notebook, profile, say):
     if profile:
-        return engine.run(notebook.name, profile=profile, progress=say)
+        return run(notebook.name, profile=profile, progress=say)
     from alignbook.data import DataError
 
-    for profile in engine.FAITHFUL:
-        if engine.filed(notebook, profile):
+    for profile in FAITHFUL:
+        if filed(notebook, profile):
             try:  # what is broken is computed again
-                return engine.run(notebook.name, profile=profile, progress=say)
+                return run(notebook.name, profile=profile, progress=say)
             except DataError as error:
                 say(f"{error}; looking for another profile")
     try:
         say("nothing is stored; computing profile quick")
-        return engine.run(notebook.name, profile="quick", progress=say)
+        return run(notebook.name, profile="quick", progress=say)
     except DataError as error:
         say(f"{error}; computing profile smoke instead")
-        return engine.run(notebook.name, profile="smoke", progress=say)
+        return run(notebook.name, profile="smoke", progress=say)
 
 
 @contextmanager
@@ -315,7 +317,7 @@ def _executing(books, runs, before, keys, pages, progress, manager):
         return made
 
     # The threads of kernels side by side would wait for each other.
-    with system.environment(engine.WORKER_ENVIRONMENT), ThreadPoolExecutor(WORKERS) as pool:
+    with system.environment(WORKER_ENVIRONMENT), ThreadPoolExecutor(WORKERS) as pool:
         yield {notebook.name: pool.submit(one, notebook) for notebook in books}
 
 
@@ -334,7 +336,7 @@ def _made_of(notebook, profile, unchanging):
     """
 
     def made_of(notebook):
-        filed = (known for known in engine.FAITHFUL if engine.filed(notebook, known))
+        filed = (known for known in FAITHFUL if filed(notebook, known))
         shown = profile or next(filed, None)
         return [shown, shown and executed.key(notebook, shown)]
 
@@ -380,7 +382,7 @@ def _write_notebook(executed, path):
 
 
 def _warns_of_stale(output):
-    return output.get("name") == "stderr" and f" {engine.Stale.__name__}: " in output["text"]
+    return output.get("name") == "stderr" and f" {Stale.__name__}: " in output["text"]
 
 
 def _quiet_kernels():

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from alignbook import paths, system
 from companion.pages import record
-from companion.runs import engine, notebooks, parameters, plans, results
+from companion.runs import notebooks, parameters, plans, results
+from companion.runs.run import jobs_of
 
 PACKAGE = __package__.split(".")[0]
 
@@ -27,9 +28,9 @@ def key(notebook, profile):
     the sources of the package that the notebook reaches through imports, and the installed packages.
     """
     values = parameters.resolve(notebook, profile)
-    jobs = engine.jobs_of(notebook, values)
+    jobs = jobs_of(notebook, values)
     fuller = getattr(notebook.experiment, "JOINED", {}).get(profile)
-    joined = engine.jobs_of(notebook, parameters.resolve(notebook, fuller)) if fuller else []
+    joined = jobs_of(notebook, parameters.resolve(notebook, fuller)) if fuller else []
     stored = [_stored(job) for job in jobs]
     if None in stored:
         return None
@@ -39,7 +40,7 @@ def key(notebook, profile):
     planned = [repr(plan) for plan in plans.of(notebook.name)]
     for plan in plans.of(notebook.name):
         if plan.judges or "page.planned()" in source:
-            planned += [_stored(job) for job in engine.jobs_of(notebook, plan.values)]
+            planned += [_stored(job) for job in jobs_of(notebook, plan.values)]
     parts = [source, values, planned, stored, [_stored(job) for job in joined]]
     parts += [_sources(start), installed()]
     if fuller:

@@ -14,11 +14,13 @@ from IPython.display import HTML, display
 from alignbook import paths
 from alignbook.errors import AlignbookError
 from companion.claims import NOT_JUDGED
+from companion.judging import claims_of, judge
 from companion.pages import style
 from companion.pages.claim_tables import claims_table, verdict
 from companion.pages.names import spoken
 from companion.pages.tables import folded, lettered_prose, marked, measured, number, table, typeset
-from companion.runs import engine, notebooks, parameters, plans, results
+from companion.runs import notebooks, parameters, plans, results
+from companion.runs.run import FAITHFUL, Run, jobs_of, load_values
 
 SAID = "alignbook"  # of a page's first output: the metadata that other pages are made from
 _CODE = re.compile(r"`([^`]+)`")
@@ -27,26 +29,24 @@ LARGEST = 500_000  # bytes of a figure's data, which stand in the page itself
 
 
 class Page:
-    """What a notebook shows of ``run``, an engine.Run; the page's first lines are displayed at once."""
+    """What a notebook shows of ``run``; the page's first lines are displayed at once."""
 
-    def __init__(self, run):
+    def __init__(self, run: Run):
+        self.judged = judge(run)
         self.run, self.table, self.parameters = run, run.table, run.parameters
         self.notebook = notebooks.find(run.name)
         style.apply()
         _vector_figures()
         said = {
-            "finding": asdict(self.run.finding),
-            "claims": [asdict(claim) for claim in self.run.claims],
+            "finding": asdict(self.judged.finding),
+            "claims": [asdict(claim) for claim in self.judged.claims],
         }
         # As text, since messages between processes know no infinite numbers.
-        display(HTML(head(self.run)), metadata={SAID: json.dumps(said)})
+        display(HTML(head(run, self.judged)), metadata={SAID: json.dumps(said)})
 
-    def key_numbers(self, run=None):
-        """The numbers beside the figure, at most three; with the paper's where it prints any of them.
-
-        run : an engine.Run of the page's study whose numbers they are, where a plan's judge its main claim
-        """
-        keys = (run or self.run).key_numbers
+    def key_numbers(self):
+        """The numbers beside the figure, at most three; with the paper's where it prints any of them."""
+        keys = self.judged.key_numbers
         stated = any(number(key.paper) for key in keys)
         rows = []
         for key in keys:
@@ -74,12 +74,12 @@ class Page:
 
     def claims(self):
         """The paper's claims and their outcomes, the headline first; replicates of a statement unfold."""
-        return HTML(claims_table(self.run.claims))
+        return HTML(claims_table(self.judged.claims))
 
     def runs_of_plans(self, wanted):
-        """[(plan, its engine.Run)] of the complete plans with ``wanted(plan)``; none at profile smoke."""
+        """[(plan, its Run)] of the complete plans with ``wanted(plan)``; none at profile smoke."""
         asked = () if self.run.near == "smoke" else filter(wanted, plans.of(self.notebook.name))
-        return [(plan, run) for plan in asked if (run := engine.load_values(self.notebook, plan.values))]
+        return [(plan, run) for plan in asked if (run := load_values(self.notebook, plan.values))]
 
     def planned(self):
         """What complete plans decide with runs that this page does not show; nothing where there are none."""
@@ -88,13 +88,13 @@ class Page:
             return set(plan.decides).difference(plan.judges)  # which stand with the page's claims
 
         parts, runs = [], self.runs_of_plans(asked)
-        here = engine.jobs_of(self.notebook, self.run.parameters) if runs else ()
+        here = jobs_of(self.notebook, self.run.parameters) if runs else ()
         for plan, run in runs:
             if any(item.job not in here for item in run.stored):
                 decided = asked(plan)
                 values = ", ".join(f"{name} = {_value(value)}" for name, value in plan.changed.items())
                 claims = [
-                    replace(claim, headline=False, part="") for claim in run.claims if claim.id in decided
+                    replace(claim, headline=False, part="") for claim in claims_of(run) if claim.id in decided
                 ]
                 claims.sort(key=lambda claim: claim.outcome == NOT_JUDGED)
                 parts.append(f"<p>With {values}:</p>{claims_table(claims, anchored=False)}")
@@ -177,17 +177,17 @@ def address_of(chapter, field="url"):
     return entries[cited[1]].fields.get(field) if cited else None
 
 
-def head(run):
+def head(run, judged):
     """HTML of a page's first lines: what the paper claims, the verdict in a word, what was seen."""
     notebook = notebooks.find(run.name)
-    target = f"#claim-{html.escape(run.headline.id)}"
-    judged, word = f'<a class="ab-verdict" href="{target}">{verdict(run.claims)}</a>', says(notebook.paper)
+    target, word = f"#claim-{html.escape(judged.headline.id)}", says(notebook.paper)
+    outcome = f'<a class="ab-verdict" href="{target}">{verdict(judged.claims)}</a>'
     if address := address_of(notebook.paper):
         word = word.replace("The paper", f'<a href="{html.escape(address)}">The paper</a>')
     return (
         f"{banner(run)}{changed(run)}"
         f'<p class="ab-claim"><span class="ab-word">{word}</span> {marked(notebook.claim)}</p>'
-        f'<p class="ab-finding"><span class="ab-word">We saw</span> {judged}<br>{parted(run.finding)}</p>'
+        f'<p class="ab-finding"><span class="ab-word">We saw</span> {outcome}<br>{parted(judged.finding)}</p>'
     )
 
 
@@ -216,7 +216,7 @@ def banner(run):
     facts = [
         f"{html.escape(run.shown_profile)} profile",
         # Values of one's own may name other data.
-        html.escape(notebook.data if notebook.data and run.profile in engine.FAITHFUL else made_of),
+        html.escape(notebook.data if notebook.data and run.profile in FAITHFUL else made_of),
     ]
     if (count := run.parameters.get("seeds")) is not None:
         facts.append(f"{count} seed{'s' * (count != 1)}")

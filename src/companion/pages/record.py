@@ -74,7 +74,7 @@ class Record:
 
 
 def of(run, executed, rendering):
-    """The :class:`Record` of an engine.Run and the notebook (a Path) that shows it."""
+    """The :class:`Record` of a run and the notebook (a Path) that shows it."""
     notebook = notebooks.find(run.name)
     page = json.loads(executed.read_text(encoding="utf-8"))
     said = _said(page)  # judged by the page itself: judging takes longer than reading

@@ -1,1 +1,1 @@
-"""Running experiments: parameters, the engine, the results store and what makes a result stale."""
+"""Running experiments: parameters, jobs, the results store and what makes a result stale."""

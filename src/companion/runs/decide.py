@@ -1,24 +1,24 @@
-"""What is undecided, what would decide it, and working off the plans that do.
+"""What is open, what would decide it, and computing the plans that do.
 
-``alignbook decide`` lists the undecided claims; ``alignbook decide --hours 5`` computes the missing jobs of
+``alignbook decide`` lists the open claims; ``alignbook decide --hours 5`` computes the missing jobs of
 :mod:`~companion.runs.plans`, those first that decide a headline, then the cheapest. What is stored is not
 computed again, so an interrupted session loses the jobs in hand alone.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from alignbook import system
 from alignbook.errors import AlignbookError
-from companion.runs import costs, digest, engine, kept, notebooks, plans, results
+from companion.runs import costs, digest, kept, notebooks, plans, pool, results, run
 
 NICE = 19  # the lowest priority: whoever works on the machine goes first
 
 
 @dataclass(frozen=True)
-class Undecided:
-    """An undecided claim of a page.
+class OpenClaim:
+    """An open claim of a page.
 
     notebook, claim : the notebook's name and the claim, a dict that says what it needs
     plan : the plan that is to decide it, or None; stored, jobs : how much of that plan is there
@@ -70,17 +70,17 @@ class Work:
         return sum(self.seconds) / 3600
 
 
-def undecided():
-    """Every :class:`Undecided` claim of the pages as they stand, the headlines first, then the cheapest."""
+def open_claims():
+    """Every :class:`OpenClaim` of the pages as they stand, the headlines first, then the cheapest."""
     rows, keys = [], {}
     for notebook in notebooks.every():
         planned = [(plan, _jobs(plan)) for plan in plans.of(notebook.name)]
         for claim in _claims(notebook, keys):
             if claim["needed"] is not None:
-                found = ((plan, jobs) for plan, jobs in planned if claim["id"] in plan.decides)
-                plan, jobs = next(found, (None, []))
+                deciding = ((plan, jobs) for plan, jobs in planned if claim["id"] in plan.decides)
+                plan, jobs = next(deciding, (None, []))
                 stored = sum(map(results.exists, jobs))
-                rows.append(Undecided(notebook.name, claim, plan, stored, len(jobs)))
+                rows.append(OpenClaim(notebook.name, claim, plan, stored, len(jobs)))
     return sorted(rows, key=_value)
 
 
@@ -95,17 +95,17 @@ def queue(names=()):
 
     names : notebooks, as :func:`notebooks.find` takes them; none: all
     """
-    wanted, found, keys = {notebooks.find(name).name for name in names}, [], {}
+    wanted, works, keys = {notebooks.find(name).name for name in names}, [], {}
     for plan in plans.every():
         if wanted and plan.notebook not in wanted:
             continue
         jobs = _jobs(plan)
         missing = [job for job in jobs if results.peek(job) is None]
         if missing:
-            found.append(
+            works.append(
                 Work(plan, jobs, missing, _seconds(plan, jobs, missing), _decides_headline(plan, keys))
             )
-    return sorted(found, key=lambda work: (not work.headline, work.hours))
+    return sorted(works, key=lambda work: (not work.headline, work.hours))
 
 
 def _seconds(plan, jobs, missing):
@@ -115,24 +115,29 @@ def _seconds(plan, jobs, missing):
     return [share if taken is None else taken for taken in costs.with_other_seeds(missing)]
 
 
-def work(hours, *, names=(), workers=None, scheduler=None, device="auto", say):
+def work(
+    hours: float,
+    *,
+    names: list[str] = (),
+    workers: int | None = None,
+    scheduler=None,
+    device: str = "auto",
+    say: Callable[[str], None],
+) -> int:
     """Compute missing jobs of the plans for ``hours``, at the lowest priority; returns how many it stored.
 
-    names : as in :func:`queue`. workers : processes at once, by default one per core, or one on a GPU.
-    scheduler : of a Dask cluster that computes instead. First come the jobs that are expected to end in time.
-    Only those are begun. A plan whose job fails is told and left, the others go on.
+    names : as in :func:`queue`. workers, scheduler, device : as in :func:`companion.run`. Only jobs that are
+    expected to end in time are begun. A plan whose job fails is reported and left, the others go on.
     """
     if not hours > 0:
         raise AlignbookError("hours must be above 0")
     system.be_nice(NICE)
     digest.forget()
-    until, stored = time.monotonic() + 3600 * hours, 0
-    device = device if scheduler else engine.choose_device(device)
-    workers = workers or engine.jobs_at_once(device)
-    waiting = queue(names)
+    how = {"device": device, "workers": workers, "scheduler": scheduler, "progress": say}
+    until, stored, waiting = time.monotonic() + 3600 * hours, 0, queue(names)
     if waiting:
         results.require_writable()
-    with engine.kept_workers():
+    with pool.open_workers():
         for number, item in enumerate(waiting, 1):
             head = f"[plan {number}/{len(waiting)}] {item.plan}"
             if lacking := system.lacks(item.plan.needs):
@@ -143,46 +148,21 @@ def work(hours, *, names=(), workers=None, scheduler=None, device="auto", say):
                 continue
             missing = f"{len(item.missing)} of {len(item.jobs)} jobs missing"
             say(f"{head}: {missing}, {item.hours:.1f} core hours")
+            seconds = {results.location(job): s for job, s in zip(item.missing, item.seconds, strict=True)}
+
+            def fits(job, seconds=seconds):
+                return time.monotonic() + seconds[results.location(job)] <= until
+
             try:
-                stored += _compute(item, head, until, workers, scheduler, device, say)
+                run.compute_and_store(item.missing, admits=fits, **how)
             except AlignbookError as error:
                 say(f"{head}: {error}")
+            stored += sum(map(results.exists, item.missing))
     return stored
 
 
-def _compute(item, head, until, workers, scheduler, device, say):
-    """How many of its jobs are stored now; those that do not fit are left."""
-    if scheduler is not None:
-        from companion.runs import cluster
-
-        cluster.compute(item.missing, scheduler, device=device, say=say)
-        return sum(map(results.exists, item.missing))
-    engine.require_data(item.missing)
-    takes = {results.location(job): seconds for job, seconds in zip(item.missing, item.seconds, strict=True)}
-    waiting = dict(takes)
-
-    def done(job, text):
-        del waiting[results.location(job)]
-        end = time.strftime("%H:%M", time.localtime(time.time() + sum(waiting.values()) / workers))
-        ended = len(takes) - len(waiting)
-        say(f"{head}: {job.name} {text}; {ended} of {len(takes)}, to the end about {end}")
-
-    def fits(job):
-        return time.monotonic() + takes[results.location(job)] <= until
-
-    engine.in_workers(
-        item.missing,
-        partial(engine.compute_one, device=device, replace=False),
-        workers,
-        say,
-        done=done,
-        admits=fits,
-    )
-    return len(takes) - len(waiting)
-
-
 def _jobs(plan):
-    return engine.jobs_of(notebooks.find(plan.notebook), plan.values)
+    return run.jobs_of(notebooks.find(plan.notebook), plan.values)
 
 
 def _is_new(job, plan):

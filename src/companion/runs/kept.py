@@ -26,7 +26,7 @@ def claims(notebook, keys):
     """{"profile": str, "claims": list of dicts} of the most faithful results that are stored; None of none.
 
     keys : a dict, empty at first, that the calls of one command share: nothing changes meanwhile
-    Raises AlignbookError as :class:`~companion.runs.engine.Run` does.
+    Raises AlignbookError as :func:`companion.judging.claims_of` does.
     """
     return kept("claims", notebook, keys, _judged, _own)
 
@@ -64,18 +64,21 @@ def kept(what, notebook, keys, make, counts=lambda notebook, path: True):
 
 def _judged(notebook):
     system.one_thread()  # small matrices, whose threads would wait for each other
-    from companion.runs import engine
+    from companion.judging import claims_of
+    from companion.runs.run import most_faithful
 
-    run = engine.most_faithful(notebook)
-    return run and {"profile": run.profile, "claims": [claim.as_dict() for claim in run.claims]}
+    run = most_faithful(notebook)
+    return run and {"profile": run.profile, "claims": [claim.as_dict() for claim in claims_of(run)]}
 
 
 def _status(notebook):
-    from companion.runs import engine, parameters, results
+    from companion.runs import parameters, results
+    from companion.runs.job import choose_device
+    from companion.runs.run import jobs_of
 
-    rows, kind = [], engine.choose_device("auto")
+    rows, kind = [], choose_device("auto")
     for profile in parameters.PROFILES:
-        jobs = engine.jobs_of(notebook, parameters.resolve(notebook, profile))
+        jobs = jobs_of(notebook, parameters.resolve(notebook, profile))
         stored = [item for item in map(results.peek, jobs) if item]
         drifts = {item.job.name: why for item in stored if (why := item.drift(kind))}
         reasons = {item.job.name: why for item in stored if (why := item.stale())}

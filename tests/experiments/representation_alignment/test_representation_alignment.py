@@ -2,7 +2,8 @@
 
 import pytest
 
-from companion.runs import engine, notebooks, results
+from companion.runs import notebooks, results
+from companion.runs.run import most_faithful
 
 STUDIES = [book for book in notebooks.every() if book.paper == "representation_alignment"]
 IN_PLACE = {"prop01_convergence": "in place of 1000 rows of CT Position"}
@@ -11,7 +12,7 @@ IN_PLACE = {"prop01_convergence": "in place of 1000 rows of CT Position"}
 @pytest.fixture(params=STUDIES, ids=[study.slug for study in STUDIES])
 def run(request):
     """The stored run that the page of a study shows."""
-    found = engine.most_faithful(request.param)
+    found = most_faithful(request.param)
     return found or pytest.skip("nothing is stored")
 
 
@@ -24,7 +25,7 @@ def test_the_data_that_are_not_the_papers_are_named(run):
 
 
 def test_of_ct_position_there_are_fewer_rows_than_the_paper_takes():
-    run = engine.most_faithful(notebooks.find("representation_alignment/fig07_layers"))
+    run = most_faithful(notebooks.find("representation_alignment/fig07_layers"))
     if run is None:
         pytest.skip("nothing is stored")
     rows = run.table[(run.table["kind"] == "training") & (run.table["dataset"] == "ct_slices")]

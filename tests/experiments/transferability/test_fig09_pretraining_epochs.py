@@ -6,7 +6,8 @@ import pytest
 
 from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
-from companion.runs import engine, notebooks, parameters, plans
+from companion.runs import notebooks, parameters, plans
+from companion.runs.run import load_values
 from companion.statements import judged
 from companion.studies.transferability.fig09_pretraining_epochs import experiment, reading
 
@@ -110,6 +111,6 @@ def test_runs_that_judge_the_page_train_as_long_as_it_does():
     page = parameters.resolve(book, "quick")
     judging = [plan for plan in plans.of(book.name) if "falls-plain" in plan.judges]
     assert judging and {plan.values["epochs"] for plan in judging} == {page["epochs"]}
-    run = engine.load_values(book, judging[0].values) or pytest.skip("nothing is stored")
+    run = load_values(book, judging[0].values) or pytest.skip("nothing is stored")
     peaks = reading.peaks(reading.by_epoch(run.table, reading.PLAIN, "accuracy"))
     assert set(peaks) == {run.parameters["checkpoints"][-1]}

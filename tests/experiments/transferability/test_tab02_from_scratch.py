@@ -5,7 +5,8 @@ import torch
 
 from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
-from companion.runs import engine, notebooks, parameters
+from companion.runs import notebooks, parameters
+from companion.runs.run import load
 from companion.studies.transferability.fig04_tsne import reading as fig04
 from companion.studies.transferability.shared import imagenet_rows
 from companion.studies.transferability.shared.fine_tuned import fine_tuned
@@ -189,7 +190,7 @@ def test_bad_parameters_are_refused_in_one_line(name, value):
 
 def test_from_the_pre_trained_weights_the_ratio_would_be_larger_than_any_printed():
     """Why each deviation is from the network's own start; Figure 4 measures distances between minima."""
-    run = engine.load(notebooks.find("transferability/fig04_tsne"), "quick")
+    run = load(notebooks.find("transferability/fig04_tsne"), "quick")
     ratio = 2 ** fig04.around(imagenet_rows.own(run.table), "pretrained")
     assert ratio.min() > 1.5 * reading.printed_pairs()["ratio"].max()
 
