@@ -8,7 +8,7 @@ import pandas as pd
 from companion.over_seeds import at, difference, once, sample
 from companion.statements import Case, Number, Statement, among, crossed
 
-from .design import CLASSES, MODES, RANDOM
+from .design import CLASSES, MODES, PRETRAINED, RANDOM
 
 CONTOUR = 0.05  # nats between the contours of the paper's maps (Appendix A)
 RESNET50 = 50  # its layers, the last of them linear
@@ -83,6 +83,14 @@ def factor(table, parameters, layers, column="span"):
     return 2 ** float(values.mean()) if len(values) else None
 
 
+def smoother(table, parameters, mode):
+    """By which factor a map spans more around random than around pre-trained weights of that depth."""
+    spans = at(maps(table), layers=6 * parameters["pretrained_blocks"] + 1, mode=mode)
+    spans = spans.pivot(index="seed", columns="start", values="span").reindex(columns=[RANDOM, PRETRAINED])
+    ratios = np.log2(spans[RANDOM] / spans[PRETRAINED]).dropna()
+    return 2 ** float(ratios.mean()) if len(ratios) else None
+
+
 def depths(parameters):
     own = [6 * blocks + 1 for blocks in parameters["blocks"]]
     return own + [RESNET50] * (parameters["resnet50_seeds"] > 0)
@@ -142,6 +150,10 @@ NUMBERS = [
     Number(
         "centre", "loss at the start, nats", lambda t, p, **given: typical(t, p, **given, column="centre"),
         each=each_map,
+    ),
+    Number(
+        "smoother", "variation around random over pre-trained weights, networks of one depth", smoother,
+        each=among("mode", WORDS),
     ),
     Number(
         "plane", "share of a map's variance that a plane explains",
