@@ -37,3 +37,16 @@ def jobs_over(name: str, compute: Callable, shared: dict, **axes: Iterable) -> l
     """
     cells = (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
     return [Job(name.format(**cell), compute, shared | cell) for cell in cells]
+
+
+def arguments_of(parameters: dict, names: str, **renamed: str) -> dict:
+    """Arguments of a job: the ``parameters`` in ``names``, and those that it knows by another name.
+
+    Examples
+    --------
+    >>> from companion.jobs import arguments_of
+    >>> arguments_of({"width": 8, "dense_rate": 0.1}, "width", rate="dense_rate")
+    {'width': 8, 'rate': 0.1}
+    """
+    names = {name: name for name in names.split()} | renamed
+    return {argument: parameters[name] for argument, name in names.items()}

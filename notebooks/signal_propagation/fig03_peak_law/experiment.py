@@ -21,7 +21,7 @@ from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
 from alignbook.training import loop
 from alignbook.training.fine_tune import crops_and_flips
-from companion.jobs import Job
+from companion.jobs import Job, arguments_of
 from companion.studies.signal_propagation.shared.dense import CLASSES, accuracy, images, step_of
 
 from .design import CHOICES, OPEN, PAIR_DEPTHS, PAPER_TABLES, PREPARED, SETTINGS, asked
@@ -65,18 +65,12 @@ def _job(p, dataset, depth, setting, seed):
     learning_rate, epochs = schedule(dataset, depth)
     rate_factor, batch_factor = SETTINGS.get(setting, (1.0, 1))
     arguments = {
-        "dataset": dataset,
-        "depth": depth,
-        "setting": setting,
-        "width": p["cifar10_width"] if dataset == "cifar10" else p["width"],
+        **arguments_of(p, "momentum weight_decay train_images alignment_images"),
+        **{"dataset": dataset, "depth": depth, "setting": setting, "seed": seed},
+        "width": p["cifar10_width" if dataset == "cifar10" else "width"],
         "learning_rate": learning_rate * rate_factor,
         "batch_size": p["batch_size"] * batch_factor,
         "epochs": max(1, round(epochs * p["epochs_factor"])),
-        "momentum": p["momentum"],
-        "weight_decay": p["weight_decay"],
-        "train_images": p["train_images"],
-        "alignment_images": p["alignment_images"],
-        "seed": seed,
         **CHOICES.get(setting, {}),
     }
     name = f"{dataset}-depth{depth:03d}-{setting.replace(' ', '-')}-seed{seed}"

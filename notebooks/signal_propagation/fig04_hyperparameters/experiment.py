@@ -15,7 +15,7 @@ from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.metrics.tangent_spectrum import matrix_alignment
 from alignbook.seeding import torch_stream
 from alignbook.training.loop import train
-from companion.jobs import Job
+from companion.jobs import Job, arguments_of
 from companion.studies.signal_propagation.shared.dense import CLASSES, step_of
 from companion.studies.signal_propagation.shared.small_deep import GOAL, evaluated, fit, images_of, network
 
@@ -25,11 +25,10 @@ from .design import FAMILIES, SECOND, conditions
 def jobs(parameters):
     """One network per family, learning rate, batch size and seed."""
     p = parameters
-    shared = {name: p[name] for name in ("momentum", "weight_decay", "alignment_images", "test_images")}
-    dense = {"dataset": p["dense_dataset"], "depth": p["dense_depth"], "width": p["dense_width"]}
-    dense |= {"images": p["dense_images"], "epochs": p["dense_epochs"]}
-    dense |= {"alignment_images": p["dense_alignment_images"]}
-    deep = {"width": p["width"], "side": p["side"], "images": p["images"], "epochs": p["epochs"]}
+    shared = arguments_of(p, "momentum weight_decay alignment_images test_images")
+    names = "dataset depth width images epochs alignment_images".split()
+    dense = arguments_of(p, "", **{name: f"dense_{name}" for name in names})
+    deep = arguments_of(p, "width side images epochs")
     made = []
     for family, rate, batch in conditions(p):
         arguments = shared | {"family": family, "learning_rate": rate, "batch_size": batch}

@@ -21,7 +21,7 @@ from alignbook.seeding import torch_stream
 from alignbook.training.deep import VGG, ResNet18
 from alignbook.training.loop import module_step, train
 from alignbook.training.nets import he_normal_
-from companion.jobs import Job
+from companion.jobs import Job, arguments_of
 from companion.studies.signal_propagation.shared.dense import (
     CLASSES,
     accuracy,
@@ -37,29 +37,12 @@ POINTS = 12  # per factor of ten in the number of steps
 def jobs(parameters):
     """Fully connected networks on every data set, convolutional ones on one; one job each and per seed."""
     p = parameters
-    shared = {name: p[name] for name in ("epochs", "batch_size", "momentum", "weight_decay", "sample")}
-    dense = {
-        "network": "dense",
-        "depth": p["depth"],
-        "width": p["width"],
-        "learning_rate": p["learning_rate"],
-        "train_images": p["train_images"],
-        "alignment_images": p["alignment_images"],
-    }
+    shared = arguments_of(p, "epochs batch_size momentum weight_decay sample")
+    dense = arguments_of(p, "depth width learning_rate train_images alignment_images") | {"network": "dense"}
+    others = {"width": "conv_width", "learning_rate": "conv_rate", "train_images": "conv_images"}
+    conv = arguments_of(p, "", dataset="conv_dataset", **others) | {"alignment_images": 0}
     conditions = [shared | dense | {"dataset": dataset} for dataset in p["datasets"]]
-    conditions += [
-        shared
-        | {
-            "dataset": p["conv_dataset"],
-            "network": network,
-            "depth": int(network[-2:]),
-            "width": p["conv_width"],
-            "learning_rate": p["conv_rate"],
-            "train_images": p["conv_images"],
-            "alignment_images": 0,
-        }
-        for network in p["conv_networks"]
-    ]
+    conditions += [shared | conv | {"network": n, "depth": int(n[-2:])} for n in p["conv_networks"]]
     made = [
         Job(f"{c['network']}-{c['dataset']}-seed{seed}", compute, c | {"seed": seed})
         for seed in range(p["seeds"])

@@ -19,7 +19,7 @@ from alignbook.metrics.hessian_eigenvalues import hessian_eigenvalues
 from alignbook.metrics.landscape import filter_normalised_directions, landscape
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import accuracy_and_loss, fine_tune
-from companion.jobs import Job
+from companion.jobs import Job, arguments_of
 from companion.studies.transferability.shared.planes import rows_of
 from companion.studies.transferability.shared.pretrained_source import source_jobs
 from companion.studies.transferability.shared.targets import STARTS, named, start_of, training_of
@@ -38,17 +38,10 @@ def jobs(parameters):
     number of steps in place of a fixed loss. And settled minima, of seeds of their own number, there too.
     """
     per_epoch = parameters["examples"] // parameters["batch_size"]
-    shared = start_of(parameters) | {
-        name: parameters[name] for name in ("examples", "batch_size", "learning_rate", "images")
-    }
-    to_loss = {
-        "steps": parameters["max_epochs"] * per_epoch,
-        "decay_at": [],
-        "stop_at_loss": parameters["stop_at_loss"],
-    }
-    to_steps = {name: training_of(parameters)[name] for name in ("steps", "decay_at")} | {
-        "stop_at_loss": None
-    }
+    shared = start_of(parameters) | arguments_of(parameters, "examples batch_size learning_rate images")
+    to_loss = arguments_of(parameters, "stop_at_loss")
+    to_loss |= {"steps": parameters["max_epochs"] * per_epoch, "decay_at": []}
+    to_steps = arguments_of(training_of(parameters), "steps decay_at") | {"stop_at_loss": None}
     count = {"count": parameters["eigenvalues"]}
     made = []
     for number, name in enumerate(parameters["targets"]):

@@ -9,7 +9,7 @@ import itertools
 import numpy as np
 import pandas as pd
 
-from companion.jobs import Job
+from companion.jobs import arguments_of, jobs_over
 from companion.studies.transferability.shared import imagenet_source
 from companion.studies.transferability.shared.pretrained_source import source_jobs
 from companion.studies.transferability.shared.targets import named, start_of, training_of
@@ -24,28 +24,21 @@ def jobs(parameters):
     for one, two in itertools.combinations_with_replacement(parameters["targets"], 2):
         second = {"other": named(two)["dataset"], "other_part": named(two)["part"]}
         arguments = training_of(parameters) | start_of(parameters) | named(one) | second
-        arguments |= {
-            "learning_rate": parameters["learning_rate"],
-            "scratch_rate": parameters["scratch_rate"],
-            "part_epochs": parameters["part_epochs"],
-        }
-        for seed in range(parameters["seeds"]):
-            made.append(Job(f"{one}-{two}-seed{seed}", compute, arguments | {"seed": seed}))
+        arguments |= arguments_of(parameters, "learning_rate scratch_rate part_epochs")
+        seeds = range(parameters["seeds"])
+        made += jobs_over(f"{one}-{two}-seed{{seed}}", compute, arguments, seed=seeds)
     return made + imagenet_jobs(parameters) + source_jobs(parameters)
 
 
 def imagenet_jobs(parameters):
     """One job per pair of targets and seed, from weights trained on ImageNet and from random ones."""
-    shared = imagenet_source.given(parameters, parameters["imagenet_epochs"]) | {
-        "learning_rate": parameters["learning_rate"],
-        "scratch_rate": parameters["scratch_rate"],
-    }
-    made = []
+    shared = imagenet_source.given(parameters, parameters["imagenet_epochs"])
+    shared |= arguments_of(parameters, "learning_rate scratch_rate")
+    made, seeds = [], range(parameters["imagenet_seeds"])
     for one, two in itertools.combinations_with_replacement(parameters["imagenet_targets"], 2):
         second = {"other": named(two)["dataset"], "other_part": named(two)["part"]}
-        for seed in range(parameters["imagenet_seeds"]):
-            arguments = shared | named(one) | second | {"seed": seed}
-            made.append(Job(f"imagenet-{one}-{two}-seed{seed}", imagenet_pairs, arguments))
+        arguments = shared | named(one) | second
+        made += jobs_over(f"imagenet-{one}-{two}-seed{{seed}}", imagenet_pairs, arguments, seed=seeds)
     return made
 
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from alignbook.metrics.landscape import batch_norm, landscape
 from alignbook.seeding import torch_stream
-from companion.jobs import jobs_over
+from companion.jobs import arguments_of, jobs_over
 from companion.studies.transferability.shared import imagenet_source
 from companion.studies.transferability.shared.layers import main_layers, middle
 from companion.studies.transferability.shared.planes import rows_of
@@ -47,12 +47,8 @@ def jobs(parameters):
 
 def imagenet_jobs(parameters):
     """Per start and seed of EfficientNet-Lite0: planes of layers, and the middle one's with scaled heads."""
-    arguments = named(parameters["dataset"]) | {
-        "weights": parameters["imagenet_weights"],
-        "images": parameters["imagenet_images"],
-        "points": parameters["imagenet_points"],
-        "radius": parameters["radius"],
-    }
+    others = {name: f"imagenet_{name}" for name in ("weights", "images", "points")}
+    arguments = named(parameters["dataset"]) | arguments_of(parameters, "radius", **others)
     kinds = {
         "layers": {"layers": "some", "count": parameters["imagenet_layers"], "head": "fresh"},
         "scaled": {"layers": "middle", "count": 1, "head": "scaled"},

@@ -12,7 +12,7 @@ from alignbook.training.lenet import LeNet
 from alignbook.training.nets import he_normal_
 from alignbook.training.pretrained import LOOP, SOURCES, checkpoint, pretrained
 from alignbook.training.resnet import ResNet, fresh_head_
-from companion.jobs import Job
+from companion.jobs import Job, arguments_of, jobs_over
 from companion.studies.transferability.shared.tuned import TEST_IMAGES, recorded, target, tuned
 
 from .design import KERNELS, PARTS, SEEN, UPSIDE_DOWN
@@ -22,57 +22,28 @@ COLOURS = 9  # labels by the colour of the upper part: three of brightness by th
 
 def jobs(parameters):
     """Per seed, Figure 8 (a): a job per source; (b): per kind of labels; (c, d): per source and target."""
+    p = parameters
+    digits = arguments_of(p, "learning_rate", pretrain_images="digit_images", pretrain_epochs="digit_epochs")
+    digits |= arguments_of(p, "", examples="street_examples", epochs="street_epochs")
+    digits["dataset"] = p["street"] if p["street"] == "svhn" else p["digits"]
+    shared = arguments_of(p, "source width blocks examples learning_rate", dataset="target")
+    per_pass = p["examples"] // 32
+    labels = shared | arguments_of(p, "", part="labels_part", pretrain_images="label_images")
+    labels |= {"pretrain_epochs": p["label_epochs"], "steps": p["label_passes"] * per_pass}
+    halves = shared | {"pretrain_epochs": p["part_epochs"], "steps": p["epochs"] * per_pass}
+    source = arguments_of(p, "source width blocks", pretrain_epochs="part_epochs")
     made = []
-    for seed in range(parameters["digit_seeds"]):
-        for start in ("none", parameters["digits"], UPSIDE_DOWN, parameters["clothes"]):
-            arguments = {
-                "dataset": parameters["street"] if parameters["street"] == "svhn" else parameters["digits"],
-                "source": parameters["clothes"] if start == parameters["clothes"] else parameters["digits"],
-                "start": start,
-                "pretrain_images": parameters["digit_images"],
-                "pretrain_epochs": parameters["digit_epochs"],
-                "examples": parameters["street_examples"],
-                "epochs": parameters["street_epochs"],
-                "learning_rate": parameters["learning_rate"],
-                "seed": seed,
-            }
-            made.append(Job(f"inputs-{start}-seed{seed}", inputs, arguments))
-    for seed in range(parameters["seeds"]):
-        names = ("source", "width", "blocks", "examples", "learning_rate")
-        shared = {name: parameters[name] for name in names}
-        per_pass = parameters["examples"] // 32
-        for kind in ("none", "classes", "colours"):
-            arguments = shared | {
-                "dataset": parameters["target"],
-                "part": parameters["labels_part"],
-                "kind": kind,
-                "pretrain_images": parameters["label_images"],
-                "pretrain_epochs": parameters["label_epochs"],
-                "steps": parameters["label_passes"] * per_pass,
-                "seed": SEEN + seed,
-            }
-            made.append(Job(f"labels-{kind}-seed{SEEN + seed}", labels_on_part, arguments))
-        for part in PARTS:
-            for subset in ("none", *PARTS):
-                arguments = shared | {
-                    "dataset": parameters["target"],
-                    "part": part,
-                    "subset": subset,
-                    "pretrain_epochs": parameters["part_epochs"],
-                    "steps": parameters["epochs"] * per_pass,
-                    "seed": seed,
-                }
-                made.append(Job(f"crossed-{subset}-to-{part}-seed{seed}", crossed, arguments))
-        for subset in PARTS if parameters["source_accuracy"] else ():
-            arguments = {
-                "source": parameters["source"],
-                "subset": subset,
-                "pretrain_epochs": parameters["part_epochs"],
-                "width": parameters["width"],
-                "blocks": parameters["blocks"],
-                "seed": seed,
-            }
-            made.append(Job(f"source-{subset}-seed{seed}", part_source, arguments))
+    for seed in range(p["digit_seeds"]):
+        for start in ("none", p["digits"], UPSIDE_DOWN, p["clothes"]):
+            own = {"source": p["clothes" if start == p["clothes"] else "digits"], "start": start}
+            made.append(Job(f"inputs-{start}-seed{seed}", inputs, digits | own | {"seed": seed}))
+    for seed in range(p["seeds"]):
+        kinds, later = ("none", "classes", "colours"), [SEEN + seed]
+        made += jobs_over("labels-{kind}-seed{seed}", labels_on_part, labels, kind=kinds, seed=later)
+        axes = {"part": PARTS, "subset": ("none", *PARTS), "seed": [seed]}
+        made += jobs_over("crossed-{subset}-to-{part}-seed{seed}", crossed, halves, **axes)
+        subsets = PARTS if p["source_accuracy"] else ()
+        made += jobs_over("source-{subset}-seed{seed}", part_source, source, subset=subsets, seed=[seed])
     return made
 
 

@@ -14,7 +14,7 @@ from alignbook.metrics.weight_deviation import weight_deviation
 from alignbook.seeding import torch_stream
 from alignbook.training.fine_tune import accuracy_and_loss, features_of, fine_tune
 from alignbook.training.pretrained import pretrained
-from companion.jobs import jobs_over
+from companion.jobs import arguments_of, jobs_over
 from companion.studies.transferability.shared import imagenet_source
 from companion.studies.transferability.shared.fine_tuned import fine_tuned_jobs
 from companion.studies.transferability.shared.pretrained_source import source_jobs
@@ -35,14 +35,12 @@ def jobs(parameters):
 
 def imagenet_jobs(parameters):
     """One job per setting, target and seed of the network trained on ImageNet."""
-    fine = imagenet_source.given(parameters, parameters["imagenet_epochs"]) | {
-        "learning_rate": parameters["learning_rate"],
-    }
-    kept = imagenet_source.given(parameters, parameters["fixed_epochs"]) | {
-        "learning_rate": parameters["fixed_rate"],
-        "hidden": parameters["hidden"],
-    }
-    settings = (("fine-tuned", imagenet_fine_tuned, fine), ("fixed", imagenet_fixed, kept))
+    p = parameters
+    fine = imagenet_source.given(p, p["imagenet_epochs"]) | arguments_of(p, "learning_rate")
+    fixed = imagenet_source.given(p, p["fixed_epochs"]) | arguments_of(
+        p, "hidden", learning_rate="fixed_rate"
+    )
+    settings = (("fine-tuned", imagenet_fine_tuned, fine), ("fixed", imagenet_fixed, fixed))
     made = []
     for setting, compute, arguments in settings:
         for name in parameters["imagenet_targets"]:
@@ -53,13 +51,8 @@ def imagenet_jobs(parameters):
 
 def fixed_jobs(name, parameters):
     """One job of :func:`fixed` per seed, for the target ``name``."""
-    arguments = {
-        "examples": parameters["examples"],
-        "batch_size": parameters["batch_size"],
-        "hidden": parameters["hidden"],
-        "steps": parameters["fixed_epochs"] * (parameters["examples"] // parameters["batch_size"]),
-        "learning_rate": parameters["fixed_rate"],
-    }
+    arguments = arguments_of(parameters, "examples batch_size hidden", learning_rate="fixed_rate")
+    arguments["steps"] = parameters["fixed_epochs"] * (parameters["examples"] // parameters["batch_size"])
     arguments |= named(name) | start_of(parameters)
     return jobs_over(f"{name}-fixed-seed{{seed}}", fixed, arguments, seed=range(parameters["seeds"]))
 
