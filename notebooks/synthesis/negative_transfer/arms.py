@@ -3,14 +3,14 @@
 UNTRAINED, TRANSFERRED = "untrained", "transferred"
 REVIVED = "revived"
 REALIGNED, SHUFFLED = "realigned", "shuffled"
-JOINED, DOUBLED = "joined", "doubled"
+ADDED, DOUBLED = "added", "doubled"
 ARMS = {
     UNTRAINED: "untrained",
     TRANSFERRED: "transferred",
     REVIVED: "silent units revived",
     REALIGNED: "alignment restored",
     SHUFFLED: "singular values shuffled",
-    JOINED: "untrained units added",
+    ADDED: "untrained units added",
     DOUBLED: "untrained, twice as many",
 }
 TASKS = ("related", "unrelated")

@@ -2,7 +2,7 @@
 
 A network with one hidden layer learns a source task; linear models on its features learn another one from few
 points (Imani et al. 2022, Section 7.1). Where they do worse than on untrained features, silent units (Maennel
-et al. 2020, Section 3), lost alignment (Imani et al.) or lost information could be the reason: each is mended alone.
+et al. 2020, Section 3), lost alignment (Imani et al.) or lost information could be why: each is mended alone.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training import loop
 from companion.jobs import Job
 
-from .arms import DOUBLED, JOINED, REALIGNED, REVIVED, SHUFFLED, TASKS, TRANSFERRED, UNTRAINED
+from .arms import DOUBLED, ADDED, REALIGNED, REVIVED, SHUFFLED, TASKS, TRANSFERRED, UNTRAINED
 
 STEP_COUNTS = 200  # at which the test error is looked at, log-spaced
 
@@ -115,7 +115,7 @@ def arms(untrained, transferred, more, is_silent, labels, points, seed):
         SHUFFLED: reordered(
             own, singular, right, numpy_stream(seed, "negative", "order").permutation(len(singular))
         ),
-        JOINED: with_constant(np.hstack([transferred, untrained])),
+        ADDED: with_constant(np.hstack([transferred, untrained])),
         DOUBLED: with_constant(np.hstack([untrained, more])),
     }
 

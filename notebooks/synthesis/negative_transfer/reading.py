@@ -6,7 +6,7 @@ import pandas as pd
 from companion.over_seeds import at
 from companion.statements import Case, Number, Statement
 
-from .arms import DOUBLED, JOINED, REALIGNED, REVIVED, SHUFFLED, TRANSFERRED, UNTRAINED
+from .arms import DOUBLED, ADDED, REALIGNED, REVIVED, SHUFFLED, TRANSFERRED, UNTRAINED
 
 UNRELATED = "unrelated"
 
@@ -34,7 +34,7 @@ def information(table, parameters, step_size):
     frame = errors(table, step_size)
     if frame.empty:
         return frame
-    return (frame[TRANSFERRED] - frame[JOINED]) - (frame[UNTRAINED] - frame[DOUBLED])
+    return (frame[TRANSFERRED] - frame[ADDED]) - (frame[UNTRAINED] - frame[DOUBLED])
 
 
 def share(arm):
@@ -70,27 +70,50 @@ LOG2 = {
 }  # fmt: skip
 STATEMENTS = [
     Statement(
-        "harm", "On an unrelated task linear models do worse on transferred features than on untrained ones.",
-        source="Imani et al., Figure 11", of=change(TRANSFERRED, UNTRAINED), each=rates, **LOG2,
+        "harm",
+        "On an unrelated task linear models do worse on transferred features than on untrained ones.",
+        source="Imani et al., Figure 11",
+        of=change(TRANSFERRED, UNTRAINED),
+        each=rates,
+        **LOG2,
     ),
     Statement(
-        "revived", "Giving silent units their untrained weights back lowers this error.",
-        source="Maennel et al., Section 3: too few units are left", of=change(TRANSFERRED, REVIVED), each=rates, **LOG2,
+        "revived",
+        "Giving silent units their untrained weights back lowers this error.",
+        source="Maennel et al., Section 3: too few units are left",
+        of=change(TRANSFERRED, REVIVED),
+        each=rates,
+        **LOG2,
     ),
     Statement(
-        "realigned", "Restoring the features' alignment, by another order of their singular values, lowers this error.",
-        source="Imani et al., Sections 3 and 7.1", of=change(TRANSFERRED, REALIGNED), each=rates, headline=True, **LOG2,
+        "realigned",
+        "Restoring the features' alignment, by another order of their singular values, lowers this error.",
+        source="Imani et al., Sections 3 and 7.1",
+        of=change(TRANSFERRED, REALIGNED),
+        each=rates,
+        headline=True,
+        **LOG2,
     ),
     Statement(
-        "healed", "Features with their alignment restored do as well as untrained ones.",
-        source="Imani et al., Section 7.1, read strictly", of=change(REALIGNED, UNTRAINED), each=rates,
-        near=0.0, within=0.1, unit="log2",
+        "healed",
+        "Features with their alignment restored do as well as untrained ones.",
+        source="Imani et al., Section 7.1, read strictly",
+        of=change(REALIGNED, UNTRAINED),
+        each=rates,
+        near=0.0,
+        within=0.1,
+        unit="log2",
     ),
     Statement(
-        "information", "Adding untrained units lowers the error on transferred features more than it does on untrained ones.",
-        source="ours", ours=True, of=information, each=rates, **LOG2,
+        "information",
+        "Adding untrained units helps transferred features more than it helps untrained ones.",
+        source="ours",
+        ours=True,
+        of=information,
+        each=rates,
+        **LOG2,
     ),
-]  # fmt: skip
+]
 NUMBERS = [
     Number(
         "shuffled",
@@ -120,7 +143,5 @@ NUMBERS = [
     Number(
         "harm-realigned", "of the harm removed by restoring alignment", share(REALIGNED), unit="%", each=rates
     ),
-    Number(
-        "harm-joined", "of the harm removed by adding untrained units", share(JOINED), unit="%", each=rates
-    ),
+    Number("harm-added", "of the harm removed by adding untrained units", share(ADDED), unit="%", each=rates),
 ]
