@@ -2,7 +2,7 @@
 # make test: what must pass before every push; SELECT='not slow and not book' leaves out the book. make test-all: everything.
 # make lab: the notebooks in JupyterLab. make clean: all that was generated but your results.
 # make fuzz attacks the metrics with some thousand odd arguments: ten minutes.
-# make bench, bench-list, bench-notebooks and bench-cluster measure, see CONTRIBUTING.md; WORK='name ...' takes some.
+# make bench measures, make bench-list lists what, see CONTRIBUTING.md; WORK='name ...' takes some.
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 PYTHON ?= python3
@@ -24,7 +24,7 @@ $(error $(VENV) was made in $(dir $(WAS)): remove it ("rm -rf $(VENV)") and call
 endif
 endif
 
-.PHONY: book test test-all lab fuzz bench bench-list bench-notebooks bench-cluster env lint clean
+.PHONY: book test test-all lab fuzz bench bench-list env lint clean
 
 book: $(READY)
 	@echo 'the book: about three minutes the first time (smoke: four), less than one when nothing has changed'
@@ -56,12 +56,6 @@ bench: $(PEERS)
 
 bench-list: $(PEERS)
 	$(BIN)/python -m benchmarks --list
-
-bench-notebooks: $(READY)
-	$(BIN)/python -m benchmarks.notebooks $(WORK)
-
-bench-cluster: $(READY)
-	$(BIN)/python -m benchmarks.cluster
 
 env: $(READY)
 

@@ -16,7 +16,7 @@ from .worker import Worker
 SHORT = 3.0  # seconds: a contender that takes less in all of its runs gets more of them
 MOST = 15  # runs at most
 RESULTS = machine.ROOT / "benchmarks" / "results"
-KINDS = ("comparisons", "scalings", "notebooks", "clusters")  # of records
+KINDS = ("comparisons", "scalings")  # of records
 
 
 def measure_rates(threads, device, seconds=1.0):

@@ -1,18 +1,15 @@
 """The benchmark's harness on works of its own, and the page of the book that shows what it stores."""
 
 import json
-import subprocess
 import sys
 import textwrap
 from dataclasses import replace
 
 import pytest
 
-from alignbook import paths, system
+from alignbook import paths
 from benchmarks import __main__ as command
-from benchmarks import cluster as clusters
-from benchmarks import harness, machine, registry, training
-from benchmarks import notebooks as whole_notebooks
+from benchmarks import harness, registry, training
 from benchmarks.work import Aim, Contender, Scaling, Work, entrywise_error, relative_error
 from companion.pages import bench_page, quantities
 
@@ -256,66 +253,6 @@ def test_every_work_can_be_listed_without_its_peers():
     for scaling in scalings:
         assert isinstance(scaling, Scaling) and list(scaling.values) == sorted(scaling.values)
         assert scaling.memory(**scaling.sizes, **{scaling.axis: scaling.values[0]}) > 0
-
-
-def test_notebooks_of_two_commits_from_parameters_to_page(checkout, tmp_path, monkeypatch, capsys):
-    def commit():
-        """Everything in a new commit; its name."""
-        for arguments in (["add", "--all"], ["commit", "--quiet", "--message", "toy"]):
-            subprocess.run([*git, *arguments], check=True)
-        return subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True).stdout[:12]
-
-    subprocess.run(["git", "init", "--quiet", checkout.root], check=True)
-    git = ["git", "-C", str(checkout.root), "-c", "user.name=toy", "-c", "user.email=toy"]
-    commits = [commit()]
-    checkout.profile("quick", "{labels: [plain], rate: 0.5, seeds: 4}")  # a job more, by the same code
-    commits.append(commit())
-    code = checkout.experiment.read_text()
-    checkout.experiment.write_text(code.replace("standard_normal(3)", "standard_normal(size=3)"))
-    commits.append(commit())
-    checkout.experiment.write_text("what is not committed does not count")
-
-    monkeypatch.setattr(machine, "ROOT", checkout.root)
-    monkeypatch.setattr(system, "cores", lambda: 1)
-    monkeypatch.setattr(paths, "root", lambda: checkout.root)
-    folder = checkout.root / "benchmarks" / "results"
-
-    def measured(before, after):
-        options = ["--before", before, "--after", after, "--results", str(folder)]
-        assert whole_notebooks.main(["fig99", *options]) == 0
-        (record,) = stored(folder)["notebooks"].values()
-        return record["before"], record["after"]
-
-    before, after = measured(commits[0], commits[2])
-    jobs = [f"plain-seed{seed}" for seed in range(4)]
-    assert list(before["jobs"]) == list(after["jobs"]) == jobs  # the earlier commit gets these parameters
-    assert before["commit"] == commits[0] and after["commit"] == commits[2]
-    assert after["seconds"] > sum(after["jobs"].values())
-    before, after = measured(commits[0], commits[1])
-    assert before is None and len(after["jobs"]) == 4
-    assert not checkout.results.exists()  # the store of the checkout is not touched
-
-    capsys.readouterr()
-    assert whole_notebooks.main(["fig99", "--before", "nowhere"]) == 2
-    assert whole_notebooks.main(["fig98x"]) == 2
-    checkout.experiment.write_text(code.replace("import time", "import no_such_module"))
-    assert whole_notebooks.main(["fig99", "--before", commits[0], "--after", commit()]) == 2
-    lines = capsys.readouterr().err
-    assert "nowhere" in lines and "no notebook 'fig98x'" in lines and "no_such_module" in lines
-    assert "Traceback" not in lines
-
-
-def test_a_cluster_from_workers_to_page(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("distributed")
-    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path / "store"))
-    monkeypatch.setattr(clusters, "RUNS", ((2, 30),))
-    folder = tmp_path / "benchmarks" / "results"
-    assert clusters.main(["--results", str(folder)]) == 0
-    (run,) = stored(folder)["clusters"]["cluster"]["runs"]
-    assert (run["workers"], run["jobs"]) == (2, 30) and 0 < run["computing"] < 2 * run["seconds"]
-    (tmp_path / "file").write_text("")
-    assert clusters.main(["--results", str(tmp_path / "file" / "below")]) == 2
-    assert "cannot write" in capsys.readouterr().err
 
 
 def test_the_committed_results_make_a_page(tmp_path):
