@@ -58,8 +58,8 @@ def test_each_trap_has_a_picture_that_shows_it():
     (raw_first, less_first), *_, (raw, less) = traps.untrained()
     assert raw / raw_first < 0.6 and less / less_first > 0.8
 
-    trained, negatives, again = (share for _, share in traps.passed())
-    assert negatives < trained - 0.1 and abs(again - trained) < 0.02
+    trained, others, own = traps.refreshed()
+    assert trained == 100 and others < 85 and own > others + 5
 
 
 def test_a_censored_fit_finds_the_law_that_least_squares_miss():

@@ -73,7 +73,7 @@ def write_apart(pages):
     _drawn(pages, ideas, ideas.draw)
     _drawn(pages, playground, playground.draw)
     if one_network.folder().is_dir():
-        _drawn(pages, traps, traps.draw, one_network.folder())
+        _drawn(pages, traps, traps.draw, one_network.folder(), one_network.folder(traps.STATISTICS))
         _drawn(pages, tour, tour.draw, one_network.folder(), prose / "tour.md")
     reference.write(pages)
 

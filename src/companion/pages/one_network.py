@@ -1,5 +1,6 @@
-"""The stored runs of the network that the tour follows: those of the study "one network"."""
+"""The stored runs that pages of prose show, above all those of "one network", which the tour follows."""
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -9,15 +10,15 @@ from alignbook import paths
 STUDY = "synthesis/one_network"
 
 
-def folder() -> Path:
-    """Where the book keeps them, whatever store a reader writes to."""
-    return paths.root() / "data" / "results" / STUDY
+def folder(study: str = STUDY) -> Path:
+    """Where the book keeps a study's runs, whatever store a reader writes to."""
+    return paths.root() / "data" / "results" / study
 
 
-def table() -> pd.DataFrame:
-    """The convolutional network's rows by task, step and seed."""
+def table(study: str = STUDY, first: str = "convolutional") -> pd.DataFrame:
+    """All rows of the runs whose names begin with ``first``, with their seed."""
     tables = []
-    for path in sorted(folder().glob("convolutional-*.csv")):
-        seed = int(path.stem.split("-")[2].removeprefix("seed"))
+    for path in sorted(folder(study).glob(f"{first}-*.csv")):
+        seed = int(re.search(r"-seed(\d+)", path.stem)[1])
         tables.append(pd.read_csv(path).assign(seed=seed))
     return pd.concat(tables, ignore_index=True)
