@@ -95,14 +95,20 @@ def test_same_bits_as_here_while_a_worker_is_killed(checkout, cluster):
 
 
 @pytest.mark.parametrize("cluster", ["0"], indirect=True)
-def test_a_job_that_ends_every_worker_is_one_line_and_the_others_are_stored(checkout, cluster):
-    for _ in range(2):
-        cluster.worker()
+def test_a_job_that_ends_its_workers_is_one_line(checkout, cluster):
+    cluster.worker()
     cluster.wait()
-    status, _, err = checkout.run(
-        *RUN, "-p", "labels=[kill, fail, plain]", "-p", "seeds=1", "--scheduler", cluster.address
-    )
-    assert status == 2 and "(and 1 more jobs); finished jobs are stored" in last_line(err)
+    labels = ("-p", "labels=[kill]", "-p", "seeds=1")
+    status, _, err = checkout.run(*RUN, *labels, "--scheduler", cluster.address)
+    assert status == 2 and "job kill-seed0 of toy/fig99_toy failed: its workers ended" in last_line(err)
+
+
+def test_a_job_that_raises_is_told_at_the_end_and_the_others_are_stored(checkout, cluster):
+    cluster.worker()
+    cluster.wait()
+    labels = ("-p", "labels=[fail, plain]", "-p", "seeds=1")
+    status, _, err = checkout.run(*RUN, *labels, "--scheduler", cluster.address)
+    assert status == 2 and "job fail-seed0 of toy/fig99_toy failed: ZeroDivisionError" in last_line(err)
     assert [record["unit"] for record in records(checkout)] == ["plain-seed0"]
 
 

@@ -189,7 +189,7 @@ def compute_on_cluster(jobs: list[Job], task: Callable, scheduler, *, done: Call
     ------
     AlignbookError
         At once where there is no scheduler, the connection is lost, or a worker used other code, versions or
-        data. At the end, where jobs failed or ended all workers that tried them (Dask tries a few times).
+        data. At the end, where jobs failed or their workers ended (Dask tries a few).
 
     Notes
     -----
@@ -267,7 +267,7 @@ def _failure(job, error):
         return str(error)
     what = f"{type(error).__name__}: {on_one_line(error)}"
     if type(error).__name__ == "KilledWorker":
-        what = "it ended every worker that tried it"
+        what = "its workers ended"
     return f"job {job.name} of {results.owner(job)} failed: {what}"
 
 
