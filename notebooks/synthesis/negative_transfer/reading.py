@@ -24,7 +24,7 @@ def change(above, below):
 
     def of(table, parameters, step_size, column="best"):
         frame = errors(table, step_size, column=column)
-        return frame if frame.empty else frame[above] - frame[below]
+        return pd.Series(dtype=float) if frame.empty else frame[above] - frame[below]
 
     return of
 
@@ -33,7 +33,7 @@ def information(table, parameters, step_size):
     """What added untrained units give transferred features beyond what they give untrained ones, log2."""
     frame = errors(table, step_size)
     if frame.empty:
-        return frame
+        return pd.Series(dtype=float)
     return (frame[TRANSFERRED] - frame[ADDED]) - (frame[UNTRAINED] - frame[DOUBLED])
 
 
