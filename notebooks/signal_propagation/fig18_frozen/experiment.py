@@ -26,8 +26,7 @@ from companion.studies.signal_propagation.shared.dense import (
     step_of,
 )
 
-from .design import PAPER_WIDTH
-
+PAPER_WIDTH = 2048  # Figure 18; the width at which ``rate`` is meant
 ROWS = 8192  # examples taken through the frozen layers at once
 
 

@@ -21,8 +21,7 @@ from companion.studies.transferability.shared.pretrained_source import source_jo
 from companion.studies.transferability.shared.targets import STARTS, named, start_of
 from companion.studies.transferability.shared.tuned import started, target
 
-from .design import BIN
-
+BIN = 0.1  # decades, of the histogram of the gradient's entries
 TRAINING = ("batch_size", "learning_rate", "steps")  # arguments of a job that say how it is trained
 
 
