@@ -31,8 +31,7 @@ from alignbook.metrics.spectral_density import spectral_density as plain_spectra
 from alignbook.metrics.weight_deviation import WeightDeviation
 from alignbook.probing.axes import reading
 from alignbook.probing.curvature import asymmetry
-from alignbook.probing.data import cast
-from alignbook.probing.gathering import gathered
+from alignbook.probing.data import cast, gathered
 from alignbook.probing.in_place import checked_network, left_alone
 from alignbook.probing.measurable import measurable
 from alignbook.probing.network import Network, device_of, unwrapped

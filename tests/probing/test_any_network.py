@@ -14,7 +14,8 @@ from torch.utils.data import DataLoader, default_collate
 
 import alignbook
 from alignbook.errors import AlignbookError
-from alignbook.probing import data, features
+from alignbook.probing import features
+from alignbook.probing.data import Data, gathered
 from alignbook.probing.measurable import measurable
 from alignbook.probing.network import Network
 from alignbook.probing.task import Task
@@ -45,14 +46,13 @@ def test_the_same_data_in_every_form():
         (pairs,), (torch.utils.data.DataLoader(pairs, 7),), ([(x[:9], y[:9]), (x[9:], y[9:])],),
         (iter([(x, y)]),),
     ]  # fmt: skip
-    found = [data.read(*form) for form in forms]
+    found = [gathered(*form)[0] for form in forms]
     assert len({each.digest for each in found}) == 1 and all(torch.equal(each.inputs, x) for each in found)
     for form in (batches, {"x": x, "label": y}, iter(batches)):
-        read = data.read(form)
+        read = gathered(form)[0]
         assert read.key == "label" and torch.equal(read.inputs["x"], x) and torch.equal(read.targets, y)
-    two = data.read((x, 2 * x), y)
-    assert torch.equal(two.inputs[1], 2 * x) and len(data.read(x, y, examples=12)) == 12
-    assert "shuffles" in data.read(torch.utils.data.DataLoader(pairs, 7, shuffle=True)).said[0]
+    two = gathered((x, 2 * x), y)[0]
+    assert torch.equal(two.inputs[1], 2 * x) and len(gathered(x, y, examples=12)[0]) == 12
 
 
 def test_batches_of_different_lengths_are_padded_where_there_is_a_mask():
@@ -60,13 +60,13 @@ def test_batches_of_different_lengths_are_padded_where_there_is_a_mask():
         {"input_ids": ones.long(), "attention_mask": ones, "labels": ones.long()}
         for ones in (torch.ones(8, 3), torch.ones(8, 5))
     ]
-    read = data.read(batches)
+    read, _ = gathered(batches)
     assert read.inputs["input_ids"].shape == (16, 5) and read.inputs["attention_mask"][:8, 3:].eq(0).all()
     assert read.targets[:8, 3:].eq(-100).all() and read.targets[8:].eq(1).all()
     for batch in batches:
         del batch["attention_mask"]
     with pytest.raises(ValueError, match="different shapes"):
-        data.read(batches)
+        gathered(batches)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_batches_of_different_lengths_are_padded_where_there_is_a_mask():
 )
 def test_data_that_cannot_be_understood_are_one_line(given, said):
     with pytest.raises(ValueError, match=said):
-        data.read(*given)
+        gathered(*given)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_segmentation_is_measured_at_the_positions_that_are_drawn():
     rows = torch.arange(N)
     at = task.at(rows)
     assert (y.flatten(1)[rows, at] != -100).all() and at.unique().numel() > 8
-    kept, _ = features.layer_inputs(Network(net, data.Data(x, y)), task, rows, 0)
+    kept, _ = features.layer_inputs(Network(net, Data(x, y)), task, rows, 0)
     assert list(kept) == ["body", "head", "(output)"]
     assert torch.equal(kept["body"][0], x[rows, :, at // 6, at % 6])  # one pixel of each image
     hidden = net.body(x).relu()
@@ -290,7 +290,7 @@ def test_attention_projections_are_among_the_features():
     net.self_attn.register_forward_hook(lambda module, given, output: seen.append(output[0].detach()))
     y = torch.arange(N) % CLASSES
     with measurable():
-        kept, _ = features.layer_inputs(Network(head, data.Data(x, y)), Task(y), torch.arange(N), 0)
+        kept, _ = features.layer_inputs(Network(head, Data(x, y)), Task(y), torch.arange(N), 0)
     read = kept["0.self_attn.out_proj"][0].view(N, 5, 8)
     projected = functional.linear(read, net.self_attn.out_proj.weight, net.self_attn.out_proj.bias)
     assert torch.allclose(projected, seen[-1], atol=1e-6)

@@ -12,9 +12,8 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import alignbook
-from alignbook.probing import data
 from alignbook.probing.budget import positions
-from alignbook.probing.gathering import gathered
+from alignbook.probing.data import gathered
 
 N, MOST = 60, 12
 SPREAD = torch.tensor(positions(N, MOST))
@@ -161,11 +160,11 @@ def test_examples_of_tokens_are_filled_up():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (([[1, 2], [3]] * 8, [0, 1] * 8), "lists of different lengths: pad them"),
+        (([[1, 2], [3]] * 8, [0, 1] * 8), "rows of different lengths|different shapes"),
         (([{"x": [1.0], "label": 1}] * 12, [0] * 12), "targets are given twice"),
         (([{"input_ids": [1] * n, "label": 1} for n in range(1, 13)],), "make them one, or pad them"),
         ((torch.zeros(2000, 3), torch.zeros(1999)), "2000 inputs and 1999 targets|1000 inputs"),
-        (([{"text": "a", "label": 1}] * 12,), "holds text, not numbers"),
+        (([{"text": "a", "label": 1}] * 12,), "holds text"),
     ],
 )
 def test_what_cannot_be_read_is_one_line(given, said):
@@ -180,4 +179,4 @@ def test_several_inputs_stay_several():
     assert total == N and torch.equal(found.inputs[1], 2 * x[SPREAD])
     nested = alignbook.Recorder([((x, 2 * x), y)], ["loss"], examples=MOST)
     assert torch.equal(nested._data.inputs[1], 2 * x[SPREAD])
-    assert data.read((np.zeros((N, 2)), y.numpy())).inputs.shape == (N, 2)
+    assert gathered((np.zeros((N, 2)), y.numpy()))[0].inputs.shape == (N, 2)

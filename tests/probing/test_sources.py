@@ -12,15 +12,14 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.data import images, load
+from alignbook import cli
+from alignbook.data import load
 from alignbook.errors import AlignbookError
 from alignbook.probing import data, ranges, sources
-from companion import cli
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 
 MODULE = """
-import numpy as np
 import torch
 from torch import nn
 
@@ -38,12 +37,6 @@ def broken():
 
 def leaves():
     raise SystemExit(0)
-
-def centred(image):
-    return torch.from_numpy(np.array(image, dtype=np.float32))[None] / 255 - 0.5
-
-def transform():
-    return centred
 """
 
 
@@ -68,9 +61,6 @@ def test_networks_by_callable_and_weights(mine):
     state = sources.earlier("weights.pt")
     assert state.keys() == net.state_dict().keys()
     assert all(torch.equal(values, state[name]) for name, values in net.state_dict().items())
-    torch.jit.script(net).save("script.pt")
-    with pytest.raises(AlignbookError, match="script.pt is TorchScript, which is code"):
-        sources.network("script.pt")
 
 
 def test_weights_of_a_network_of_the_readers(mine):
@@ -178,10 +168,6 @@ def test_images_in_the_range_that_is_asked_for(mine):
     x, y = sources.examples("mine.npz", 12, mean=mean, std=std)
     expected = (values[y[3], :, :, 1] / 255 - 0.456) / 0.224
     assert x[3, 1].numpy() == pytest.approx(expected, abs=1e-6)
-    plain = sources.examples("digits", 20)[0]
-    for name in ("my_network:centred", "my_network:transform"):  # a callable, and what makes one
-        x, _ = sources.examples("digits", 20, transform=sources.named(name))
-        assert (x - plain / 2).abs().max() < 1 / 255
 
 
 def test_networks_that_expect_another_range_say_so():
@@ -213,11 +199,11 @@ def test_a_folder_of_images(mine):
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("broken.npz", "something else than an .npz archive"),
+        ("broken.npz", "cannot be read"),
         ("uneven.npz", "3 inputs"),
         ("empty", "cannot be read"),
         ("text.npz", "x holds text, not numbers"),
-        ("dates.npz", "x holds dates"),
+        ("dates.npz", "x holds rows of different lengths, or objects"),
         ("records.npz", "x holds rows of different lengths"),
         ("single.npz", "a single number of inputs"),
         ("missing.npz", "cannot be read"),
@@ -293,15 +279,6 @@ def test_the_command_refuses_in_one_line(mine, capsys):
     assert not list(mine.glob("r*"))
     (mine / "mine").mkdir()  # stays, though nothing is in it
     assert run("absent:make", "--data", "digits", "--out", "mine") == 2 and (mine / "mine").is_dir()
-
-
-def test_an_archive_that_would_fill_the_memory_is_not_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(images, "BOMB", 2**16)
-    path = tmp_path / "bomb.npz"
-    np.savez_compressed(path, x=np.zeros((2**14, 64), "f4"), y=np.zeros(2**14, int))
-    monkeypatch.setattr(np, "load", None)
-    with pytest.raises(AlignbookError, match="bomb.npz holds arrays of .* which are no data"):
-        sources.examples(str(path), 8)
 
 
 def test_weights_without_a_head_and_single_numbers_are_one_line(mine):

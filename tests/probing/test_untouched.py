@@ -1,7 +1,6 @@
 """The caller's network is as it was, bit for bit, whatever it does; and it is measured as it is."""
 
 import random
-import threading
 from contextlib import suppress
 
 import numpy as np
@@ -154,10 +153,6 @@ def pruned(net, x):
     prune.l1_unstructured(net.a, "weight", amount=0.5)
 
 
-def locked(net, x):
-    net.lock, net.held = threading.Lock(), [threading.Event(), (i for i in range(3))]
-
-
 def drawing(net, x):
     net.generator = torch.Generator()
 
@@ -166,7 +161,7 @@ def normed(net, x):
     nn.utils.parametrizations.weight_norm(net.a)
 
 
-@pytest.mark.parametrize("change", [keeps, pruned, locked, drawing, normed])
+@pytest.mark.parametrize("change", [keeps, pruned, drawing, normed])
 def test_networks_that_cannot_be_copied_as_they_are_are_measured(change):
     net, (x, y) = Keeps(), data()
     change(net, x)

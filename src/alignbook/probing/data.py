@@ -1,26 +1,45 @@
-"""What the probe is given as data, as one tree of tensors: arrays, dicts, tuples, or batches of these."""
+"""What a reader hands in as data: arrays, dicts, tuples, datasets or batches, as one tree of tensors.
+
+Of data with a length examples are read that lie evenly from first to last, the same ones every time.
+"""
 
 import hashlib
 import inspect
+import itertools
 import math
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from numbers import Number
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
+from torch.utils import data as loading
+
+from .budget import positions
 
 MOST = 1000  # examples that are read, unless more are asked for
 LEAST = 10
 IGNORED = -100  # the class that PyTorch's losses leave out
 KEYS = ("labels", "label", "targets", "target", "y")  # of a dict's targets
 MASK = "attention_mask"  # dicts with one may be padded
+TOKENS = ("input_ids", MASK)  # of one example a row, of a batch a matrix
 
 
 @dataclass(frozen=True)
 class Data:
-    """inputs : a tensor (n, …), a tuple of them or a dict of them; targets : a tensor (n, …);
-    key : the name that the targets had in a dict, or None; said : what a reader should know, a line each.
+    """Examples.
+
+    Attributes
+    ----------
+    inputs : tensor (n, …), or a tuple or dict of such
+    targets : tensor (n, …)
+    key : str, optional
+        The name that the targets had in a dict.
+    said : tuple of str
+        What a reader should know, a line each.
     """
 
     inputs: object
@@ -52,11 +71,11 @@ class Data:
     @property
     def digest(self):
         """Twelve hex digits that tell whether two probes saw the same examples."""
-        found = hashlib.sha256()
+        sha = hashlib.sha256()
         for values in [*leaves(self.inputs), self.targets]:
-            found.update(f"{values.dtype}{tuple(values.shape)}".encode())
-            found.update(np.ascontiguousarray(values.cpu().numpy()).tobytes())
-        return found.hexdigest()[:12]
+            sha.update(f"{values.dtype}{tuple(values.shape)}".encode())
+            sha.update(np.ascontiguousarray(values.cpu().numpy()).tobytes())
+        return sha.hexdigest()[:12]
 
     @property
     def shape(self):
@@ -71,55 +90,108 @@ def leaves(tree):
     return list(tree.values() if isinstance(tree, Mapping) else tree)
 
 
-def mapped(function, tree):
+def mapped(function: Callable, tree):
     """The tree with ``function`` of every tensor in its place."""
     if isinstance(tree, Mapping):
         return {name: function(values) for name, values in tree.items()}
     return tuple(map(function, tree)) if isinstance(tree, tuple) else function(tree)
 
 
-def read(data, targets=None, examples=None, least=LEAST, floats=torch.float32):
-    """:class:`Data` of whatever a reader has.
+def gathered(
+    data: Any,
+    targets: Any = None,
+    examples: int | None = None,
+    least: int = LEAST,
+    floats: torch.dtype | None = torch.float32,
+) -> tuple[Data, int | None]:
+    """(:class:`Data` of whatever a reader has, of how many examples; None where this is not known).
 
-    data : a tensor or array of inputs; a tuple (inputs, targets), (input, another, …, targets)
-        or, with ``targets`` given, of several inputs; a dict of tensors, its targets under one of ``KEYS``;
-        a Dataset of PyTorch; a DataLoader, or any iterable of such batches.
-    examples : how many are read; None: 1,000 at most. least : fewer are refused.
-    floats : the type of all floats; None: as they are.
-    Raises ValueError, one line, for what cannot be understood.
+    Parameters
+    ----------
+    data : tensor, array, tuple, dict, Dataset, DataLoader, list of examples, or iterable of batches
+        Inputs, with ``targets``; (inputs, targets), (input, another, …, targets) or ((input, another),
+        targets); a dict, its targets under one of ``KEYS``; or batches or examples of such. Rows of examples
+        that are shorter are filled up where they have an ``attention_mask``.
+    examples : int, optional
+        How many are read; None: 1,000 at most.
+    least : int
+        Fewer are refused.
+    floats : torch.dtype, optional
+        The type of all floats; None: as they are.
+
+    Raises
+    ------
+    ValueError
+        One line, for what cannot be understood.
     """
-    most = MOST if examples is None else examples
-    said, dropped = [], {}
-    if isinstance(data, torch.utils.data.Dataset):
-        data = torch.utils.data.DataLoader(data, batch_size=32)
-    if isinstance(getattr(data, "sampler", None), torch.utils.data.RandomSampler):
-        said.append("the DataLoader shuffles: another probe of it sees other examples")
-    if _one_batch(data):
-        inputs, wanted, key = _parts(data, targets, dropped)
-        _finite(wanted)
-    elif isinstance(data, Iterable):
-        if targets is not None:
-            raise ValueError(
-                f"with targets, data must be a tensor, array or dict of them, not {type(data).__name__}: "
-                "batches hold their own targets"
-            )
-        inputs, wanted, key = _joined(data, most, dropped)
-    else:
-        raise ValueError(
-            f"data must be tensors, arrays, a dict or batches of them, not {type(data).__name__}"
-        )
-    if isinstance(inputs, dict) and not inputs or isinstance(inputs, tuple) and not inputs:
+    most, dropped = MOST if examples is None else examples, {}
+    batches, total, whole = _batches_of(data, targets, most)
+    inputs, wanted, key = _joined(batches, math.inf if whole else most, dropped)
+    if not isinstance(inputs, torch.Tensor) and not inputs:
         raise ValueError("the data hold targets, but no inputs")
     counts = {len(values) for values in leaves(inputs)}
-    if counts != {len(wanted)} or len(wanted) < least:
+    if counts != {len(wanted)} or len(wanted) < min(least, most):
         many = " or ".join(map(str, sorted(counts)))
-        raise ValueError(f"{many} inputs and {len(wanted)} targets: at least {least}, as many of each")
-    if dropped:
-        said.append(f"entries of text are left out: {', '.join(map(str, dropped))}")
-    found = Data(inputs, wanted, key, tuple(said)).each(lambda values: cast(values[:most], floats))
-    if not all(v.isfinite().all() for v in leaves(found.inputs) if v.is_floating_point()):
+        raise ValueError(
+            f"{many} inputs and {len(wanted)} targets: at least {min(least, most)}, as many of each"
+        )
+    if whole or (total is None and len(wanted) < most):
+        total = len(wanted)
+    rows = positions(len(wanted), most) if whole else slice(most)
+    said = [f"entries of text are left out: {', '.join(map(str, dropped))}"] if dropped else []
+    read = Data(inputs, wanted, key).each(lambda values: cast(values[rows], floats))
+    if not all(v.isfinite().all() for v in leaves(read.inputs) if v.is_floating_point()):
         raise ValueError("inputs have entries that are not finite")
-    return replace(found, targets=_targets(found.targets))
+    if total is None:
+        said.append(f"the first {len(read):,} examples are read: the data do not say how many there are")
+    elif total != len(read):
+        said.append(f"{len(read):,} of {total:,} examples are read, evenly from first to last")
+    return replace(read, targets=_targets(read.targets), said=tuple(said)), total
+
+
+def batches(data: Any, size: int) -> Iterator:
+    """The inputs alone, as a tensor, a tuple or a dict of tensors, in batches.
+
+    data : as :func:`gathered` has them, with or without targets, all examples; of a tuple the last part is
+        the targets, and a list of tensors that are alike is a list of batches.
+    size : arrays and examples are cut into batches of so many at least.
+    """
+    tensors = isinstance(data, list) and data and all(isinstance(part, torch.Tensor) for part in data)
+    alike = tensors and len({(part.dtype, part.shape[1:]) for part in data}) == 1 and data[0].ndim > 1
+    if isinstance(data, list) and data and isinstance(data[0], list | Number):
+        data = np.asarray(data)
+    if not alike and _is_batch(data):
+        inputs = _inputs(data)
+        parts = max(1, len(leaves(inputs)[0]) // size) if leaves(inputs) else 1
+        for i in range(parts):
+            yield mapped(lambda values, i=i: values.tensor_split(parts)[i], inputs)
+        return
+    if isinstance(data, str | bytes) or not isinstance(data, Iterable | loading.Dataset):
+        kind = type(data).__name__
+        raise ValueError(f"inputs must be tensors, arrays, a dict or batches of them, not {kind}")
+    sized = isinstance(data, loading.Dataset) and hasattr(data, "__len__")
+    items = map(data.__getitem__, range(len(data))) if sized else iter(data)
+    first = next(items, None)
+    if first is None:
+        return
+    items = itertools.chain([first], items)
+    if not isinstance(data, loading.Dataset) and not _is_example(first):
+        yield from map(_inputs, items)
+        return
+    while part := tuple(itertools.islice(map(_one, items), size)):
+        yield _inputs(_joined(((one, None) for one in part), size)[0], whole=True)
+
+
+def _inputs(batch, whole=False):
+    """The inputs of a batch as tensors; ``whole``: it has no targets."""
+    if isinstance(batch, Mapping):
+        return {str(name): tensor(v, f"data[{name!r}]") for name, v in batch.items() if v is not None}
+    if isinstance(batch, tuple | list):
+        parts = batch if whole or len(batch) == 1 else batch[:-1]
+        if len(parts) == 1:
+            return _inputs(parts[0], whole=True)
+        return tuple(tensor(v, "a part of the inputs") for v in parts)
+    return tensor(batch, "inputs")
 
 
 def cast(values, floats=torch.float32):
@@ -127,28 +199,108 @@ def cast(values, floats=torch.float32):
     return values.to(floats) if floats is not None and values.is_floating_point() else values
 
 
-def _one_batch(data):
-    if isinstance(data, torch.Tensor | np.ndarray | Mapping):
+def _batches_of(data, targets, most):
+    """(batches [(what they hold, targets or None)], how many examples there are, whether all are to be read).
+
+    Of what has a length at most ``most`` examples are in them, evenly from first to last.
+    """
+    if targets is None and type(data) is tuple and len(data) == 2 and all(type(v) is list for v in data):
+        data, targets = data
+    if targets is not None and isinstance(data, list) and data:
+        data, targets = [_with_target(*pair) for pair in zip(data, targets, strict=True)], None
+    elif targets is not None:
+        if not _is_array(data) and not isinstance(data, Mapping | tuple):
+            kind = type(data).__name__
+            raise ValueError(
+                f"with targets, data must be a tensor, array or dict, not {kind}: batches hold their own"
+            )
+        return [(data, targets)], None, True
+    if _is_batch(data):
+        return [(data, None)], None, True
+    if isinstance(data, loading.DataLoader):
+        if not _reads_all(data):
+            return ((batch, None) for batch in data), None, False
+        chosen = loading.Subset(data.dataset, positions(len(data.dataset), most))
+        loader = loading.DataLoader(chosen, batch_size=data.batch_size, collate_fn=data.collate_fn)
+        return ((batch, None) for batch in loader), len(data.dataset), False
+    sized = hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, str | bytes)
+    if sized and len(data) and (isinstance(data, loading.Dataset) or _is_example(data[0])):
+        return [(_one(data[i]), None) for i in positions(len(data), most)], len(data), False
+    if isinstance(data, list | tuple):
+        return [(batch, None) for batch in data], None, True
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes):
+        single = isinstance(data, loading.IterableDataset)
+        return ((_one(v) if single or _is_example(v) else v, None) for v in data), None, False
+    raise ValueError(f"data must be tensors, arrays, a dict or batches of them, not {type(data).__name__}")
+
+
+def _with_target(row, target):
+    if not isinstance(row, Mapping):
+        return row, target
+    if any(key in row for key in KEYS):
+        raise ValueError("the targets are given twice: in the examples, and as targets")
+    return {**row, KEYS[0]: target}
+
+
+def _reads_all(loader):
+    """Whether a DataLoader goes through a dataset with a length, in its order or in a random one."""
+    kinds = loading.SequentialSampler, loading.RandomSampler
+    usual = type(loader.batch_sampler) is loading.BatchSampler and isinstance(loader.sampler, kinds)
+    return usual and hasattr(loader.dataset, "__len__") and len(loader.sampler) == len(loader.dataset)
+
+
+def _is_example(item):
+    """Whether an item is one example and no batch: it has a number for its class, or one row of tokens."""
+    if isinstance(item, Mapping):
+        if any(_axes(v) == 0 for v in item.values() if v is not None):
+            return True
+        return any(_axes(item[name]) == 1 for name in TOKENS if name in item)
+    return isinstance(item, tuple | list) and len(item) > 1 and _axes(item[-1]) == 0
+
+
+def _axes(value):
+    """How many axes an array or a nested list of numbers has; None for what is neither."""
+    try:
+        return np.ndim(value) if _is_array(value) or isinstance(value, Number | list) else None
+    except ValueError:  # rows of different lengths
+        return None
+
+
+def _one(item):
+    """A batch of this example alone."""
+    if isinstance(item, Mapping):
+        return {name: _one(v) for name, v in item.items() if v is not None}
+    if isinstance(item, tuple) or (isinstance(item, list) and item and isinstance(item[0], torch.Tensor)):
+        return tuple(map(_one, item))
+    return item[None] if isinstance(item, torch.Tensor) else np.asarray(item)[None]
+
+
+def _is_array(value):
+    return hasattr(value, "__array__") and hasattr(value, "shape")
+
+
+def _is_batch(data):
+    if _is_array(data) or isinstance(data, Mapping):
         return True
     if not isinstance(data, tuple | list) or not data:
         return False
     first, *others = data
     whole = len(others) == 1 and (isinstance(first, Mapping) or _several(first))
-    return all(isinstance(v, torch.Tensor | np.ndarray) for v in (others if whole else data))
+    return all(_is_array(v) and np.ndim(v) for v in (others if whole else data))
 
 
 def _several(inputs):
     """Whether these are a tuple of several inputs, as in ((input, another), targets)."""
-    return isinstance(inputs, tuple) and all(isinstance(v, torch.Tensor | np.ndarray) for v in inputs)
+    return isinstance(inputs, tuple) and all(map(_is_array, inputs))
 
 
-def _parts(batch, targets=None, dropped=None):
+def _parts(batch, targets, dropped):
     """(inputs, targets, the targets' key) of one batch; ``dropped`` gets the names of entries of text."""
     if isinstance(batch, Mapping):
         named = {}
         for name, v in batch.items():
-            array = None if v is None or isinstance(v, torch.Tensor) else np.asarray(v)
-            if dropped is not None and len(batch) > 2 and name not in KEYS and _is_text(array):
+            text = v is not None and not isinstance(v, torch.Tensor) and np.asarray(v).dtype.kind in "USO"
+            if text and len(batch) > 2 and name not in KEYS:
                 dropped[name] = None
             elif v is not None:
                 named[str(name)] = tensor(v, f"data[{name!r}]")
@@ -171,13 +323,15 @@ def _parts(batch, targets=None, dropped=None):
     return tensor(batch, "inputs"), tensor(targets, "targets"), None
 
 
-def _joined(batches, most, dropped=None):
-    """The first ``most`` examples of batches, as one."""
+def _joined(batches, most, dropped):
+    """(inputs, targets, the targets' key) of the first batches that hold ``most`` examples, as one."""
     parts, count = [], 0
     for batch in batches:
-        parts.append(_parts(batch, None, dropped))
-        _finite(parts[-1][1])
-        count += len(parts[-1][1])
+        parts.append(_parts(*batch, dropped))
+        wanted = parts[-1][1]
+        if wanted.is_floating_point() and not wanted.isfinite().all():
+            raise ValueError("targets have entries that are not finite")
+        count += len(wanted)
         if count >= most:
             break
     if not parts:
@@ -203,46 +357,30 @@ def _stacked(parts, pad=False, fill=0):
         parts = [nn.functional.pad(v, (0, longest - v.shape[1]), value=fill) for v in parts]
     if len({v.shape[1:] for v in parts}) > 1:
         raise ValueError("the batches hold examples of different shapes: make them one, or pad them")
-    return torch.cat(list(parts))
+    return torch.cat(list(parts)) if len(parts) > 1 else parts[0]
 
 
 def tensor(values, what):
     """A tensor of what PyTorch or NumPy may hold. Raises ValueError, one line."""
     if isinstance(values, torch.Tensor):
-        found = values.detach()
+        dense = values.detach()
     else:
         array = np.asarray(values)
         if array.dtype.kind not in "biuf":
-            raise ValueError(f"{what} holds {_kind(array)}, not numbers")
+            kind = {"U": "text", "S": "bytes"}.get(array.dtype.kind, "rows of different lengths, or objects")
+            raise ValueError(f"{what} holds {kind}, not numbers")
         if array.dtype.kind == "f" and array.dtype.itemsize > 8:
             array = array.astype(np.float64)
         elif array.dtype.kind == "u" and array.dtype.itemsize > 1:
             array = array.astype(np.int64)
         native = array.astype(array.dtype.newbyteorder("="), copy=False)
-        # What is read-only is copied: PyTorch warns of it.
-        found = torch.from_numpy(np.require(native, requirements=["C", "W"]))
-    if found.is_complex() or found.is_quantized or found.layout != torch.strided:
-        raise ValueError(f"{what} is {found.dtype}, {found.layout}: a dense tensor of real numbers will do")
-    if found.ndim == 0:
+        with warnings.catch_warnings(action="ignore"):  # of arrays that are read-only: nothing writes to them
+            dense = torch.from_numpy(np.ascontiguousarray(native))
+    if dense.is_complex() or dense.is_quantized or dense.layout != torch.strided:
+        raise ValueError(f"{what} is {dense.dtype}, {dense.layout}: a dense tensor of real numbers will do")
+    if dense.ndim == 0:
         raise ValueError(f"{what} is a single number")
-    return found
-
-
-def _is_text(array):
-    return array is not None and (
-        array.dtype.kind in "US" or (array.dtype == object and all(isinstance(v, str) for v in array.flat))
-    )
-
-
-def _kind(array):
-    return {"U": "text", "S": "bytes", "M": "dates", "m": "durations", "c": "complex numbers"}.get(
-        array.dtype.kind, "rows of different lengths, or objects"
-    )
-
-
-def _finite(targets):
-    if targets.is_floating_point() and not targets.isfinite().all():
-        raise ValueError("targets have entries that are not finite")
+    return dense
 
 
 def _targets(targets):

@@ -1,26 +1,19 @@
 """How alike the layers of networks are: centred kernel alignment on data of any kind."""
 
-import functools
-from collections.abc import Iterable, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import torch
 from torch import nn
 
 from alignbook.metrics.checks import one_of, one_sentence, patterns, whole
 from alignbook.metrics.cka import LEAST, centred_gram, enough
-from alignbook.metrics.evaluation import evaluation_mode
 
-from . import masks
-from .axes import ALONE, axes, returning, values_of
-from .data import cast, leaves, mapped, taken
-from .gathering import batches
+from .axes import ALONE
+from .data import batches, leaves
 from .in_place import checked_network, left_alone
-from .measurable import measurable
-from .network import device_of
+from .outputs import Reader, left_out
 
 MEASURES = ("cka", "procrustes", "cca")
 
@@ -101,106 +94,41 @@ def layer_cka(
 
 def _by_batches(networks, inputs, patterns, batch_size):
     """The table of debiased CKA."""
-    watched = [_chosen(network, patterns) for network in networks]
-    sums, faults, scales, short = 0.0, {}, {}, []
-    found, places = [None, None], [{}, {}]  # each network's axes of examples and of positions
+    readers = [Reader(network, patterns) for network in networks]
+    sums, scales, short = 0.0, {}, []
     for batch in batches(inputs, batch_size):
         if (count := len(leaves(batch)[0])) < LEAST:
             short.append(count)
             continue
         grams = []
-        for place, (network, modules) in enumerate(zip(networks, watched, strict=True)):
-            mask = masks.mask_of(batch, network.forward)
-            if found[place] is None or (mask is not None and not places[place]):
-                few = functools.partial(_some, network, modules, batch)
-                found[place], left, places[place] = axes(few, count, mask)
-                faults |= {(place, name): _of_output(why) for name, why in left.items()}
-            outputs = _outputs(network, modules, batch)
-            for name in modules:
-                gram = None
-                if name in outputs and (place, name) not in faults:
-                    values = found[place][name].first(outputs[name], count)
-                    if values is not None and mask is not None:
-                        values = masks.hidden(values, mask, places[place].get(name, ()))
-                    gram = None if values is None else centred_gram(values, name)
-                    if gram is None:
-                        faults[place, name] = f"it {ALONE}"
-                gram = np.zeros((count, count)) if gram is None else gram
+        for place, reader in enumerate(readers):
+            outputs = reader(batch)
+            for name in reader.modules:
+                gram = centred_gram(outputs[name], name) if name in outputs else None
+                if gram is None:
+                    reader.left.setdefault(name, f"it {ALONE}")
+                    gram = np.zeros((count, count))
                 scale = scales.setdefault((place, name), np.abs(gram).max() or 1.0)  # one for all batches
                 grams.append(gram.ravel() / scale / (count * (count - 3)) ** 0.5)
         flat = np.stack(grams)
         sums = sums + flat @ flat.T
     if np.ndim(sums) == 0:
         enough(max(short, default=0))
-    table = _table(sums, watched, faults)
-    table.attrs["said"] = [
-        f"batches of fewer than {LEAST} examples are left out: {sum(short)} examples"
-    ] * bool(short)
+    table = _table(sums, readers)
+    line = f"batches of fewer than {LEAST} examples are left out: {sum(short)} examples"
+    table.attrs["said"] = [line] if short else []
     return table
 
 
-def _chosen(network, patterns):
-    """{name: module} of the layers that are looked at."""
-    modules = {name or "(network)": module for name, module in network.named_modules()}
-    if patterns is None:
-        found = {
-            name: module for name, module in modules.items()
-            if any(w.ndim >= 2 for w in module.parameters(recurse=False))
-        }  # fmt: skip
-    else:
-        found = {name: m for name, m in modules.items() if any(fnmatchcase(name, p) for p in patterns)}
-    if not found:
-        raise ValueError(f"the network has no such layers: {', '.join(patterns or ['with a weight'])}")
-    return found
-
-
-def _some(network, modules, batch, rows, shorter=False):
-    """{name: its output, or why there is none} for these examples of a batch; without the last position."""
-    few = mapped(lambda values: values[rows.to(values.device)], batch)
-    if shorter:
-        few = masks.cut(few, masks.mask_of(batch, network.forward).shape[1])
-    outputs = _outputs(network, modules, few)
-    return {name: outputs.get(name, "it is not called") for name in modules}
-
-
-@torch.no_grad()
-def _outputs(network, modules, batch):
-    """{name: the output, or why there is none} of the modules that are called on a batch."""
-    seen, device = {}, device_of(network)
-    kinds = [p.dtype for p in network.parameters() if p.is_floating_point()]
-
-    def keep(name, output):
-        output = values_of(output)
-        # A copy: an activation that works in place must not change what is kept.
-        seen[name] = output if isinstance(output, str) else output.clone()
-
-    def placed(values):
-        values = values.to(device)
-        return values.clone() if values.dtype in kinds else cast(values, (*kinds, None)[0]).clone()
-
-    batch = mapped(placed, batch)
-    with measurable(network), evaluation_mode(network), returning(network, modules, keep):
-        if isinstance(batch, Mapping):
-            network(**taken(network.forward, batch)[0])
-        else:
-            network(*(batch if isinstance(batch, tuple) else (batch,)))
-    return seen
-
-
-def _of_output(why):
-    return why if why.startswith("it ") else f"it {why}" if why == ALONE else f"its output {why}"
-
-
-def _table(sums, watched, faults):
-    names = [(place, name) for place, modules in enumerate(watched) for name in modules]
-    kept = [i for i, key in enumerate(names) if key not in faults and sums[i, i] > 0]
-    rows = [i for i in kept if names[i][0] == 0]
-    columns = [i for i in kept if names[i][0] == len(watched) - 1]
+def _table(sums, readers):
+    names = [(place, name) for place, reader in enumerate(readers) for name in reader.modules]
+    known = [i for i, (place, name) in enumerate(names) if name not in readers[place].left and sums[i, i] > 0]
+    rows = [i for i in known if names[i][0] == 0]
+    columns = [i for i in known if names[i][0] == len(readers) - 1]
     if not rows or not columns:
         raise ValueError("no layer tells the examples apart")
     root = np.sqrt(np.diag(sums))
     values = sums[np.ix_(rows, columns)] / np.outer(root[rows], root[columns])
     table = pd.DataFrame(values, index=[names[i][1] for i in rows], columns=[names[i][1] for i in columns])
-    whose = ("", "other: ")
-    table.attrs["left_out"] = {whose[place] + name: why for (place, name), why in faults.items()}
+    table.attrs["left_out"] = left_out(readers)
     return table

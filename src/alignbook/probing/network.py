@@ -18,6 +18,7 @@ from .untouched import copy_of, same_bits
 WRAPPERS = {"DataParallel": "module", "DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}
 BATCH = 100  # examples at once
 LABELS = "labels"  # what Hugging Face's networks call targets
+AGAIN = 8  # calls that have to give the same
 RANDOM = "the network answers differently to the same examples: its forward is random, or counts its calls"
 
 
@@ -126,10 +127,10 @@ class Network(nn.Module):
     def tried(self, rows):
         """The lines of :meth:`prepared` and others. Raises DoesNotApply where the network is random."""
         said = self.prepared(rows)
-        first, again = self(rows), self(rows)
+        first = self(rows)
         if not first.isfinite().all():
             raise DoesNotApply(f"the network's outputs are infinite or no numbers{self._where()}")
-        if not alike(first, again):
+        if not all(alike(first, self(rows)) for _ in range(AGAIN)):
             raise DoesNotApply(RANDOM)
         try:
             apart = len(rows) == 1 or alike(first[:1], self(rows[:1]))

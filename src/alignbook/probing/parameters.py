@@ -60,17 +60,22 @@ def _holders(name):
 @contextmanager
 def only(model, names):
     """Inside, the parameters of these names require gradients, and no others; then all are as before."""
-    names = set(names)
     before = [(p, p.requires_grad) for p in model.parameters()]
     try:
-        for name, parameter in model.named_parameters():
-            if parameter.requires_grad != (name in names):
-                parameter.requires_grad_(name in names)
+        require(model, names)
         yield
     finally:
         for parameter, required in before:
             if parameter.requires_grad != required:
                 parameter.requires_grad_(required)
+
+
+def require(model, names):
+    """Let the parameters of these names require gradients, and no others."""
+    names = set(names)
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad != (name in names):
+            parameter.requires_grad_(name in names)
 
 
 def described(parameters):

@@ -13,30 +13,20 @@ from torch import nn
 
 from alignbook.errors import AlignbookError, on_one_line
 
-from . import budget, features, instruments, weights
+from . import budget, features, weights
 from . import given as functions
 from .budget import Limits
-from .curvature import curvature
-from .data import leaves
+from .data import gathered, leaves
 from .errors import DoesNotApply
-from .gathering import gathered
 from .measurable import measurable
-from .measure import Session
+from .measure import MEASURES, Session
 from .network import Network, copied, device_of, initialised, some
-from .parameters import TRAINABLE, checked, chosen, lines
+from .parameters import TRAINABLE, checked, chosen, lines, require
 from .ranges import ranges
 from .result import Probe
 from .untouched import random_states_kept
 
-# name -> (function, how many examples it takes at most)
-MEASURES = {
-    "filters": (instruments.filters, instruments.PATCH_IMAGES),
-    "features": (features.features, 1000),
-    "tangent": (instruments.tangent, 100),
-    "curvature": (curvature, 128),
-    "slice": (instruments.slice_, 256),
-}
-INSTRUMENTS = (*MEASURES, "deviation")
+INSTRUMENTS = ("filters", "features", "tangent", "curvature", "slice", "deviation")
 FRESH = "initialisation"
 
 
@@ -117,7 +107,7 @@ def probe(
     device : str or torch.device, optional
         Where it is measured; None: where the network is.
     report : callable, optional
-        ``report(text)`` before each measurement, with the seconds that it may take.
+        ``report(text)`` before each measurement.
 
     Returns
     -------
@@ -135,9 +125,9 @@ def probe(
     Notes
     -----
     Cost, for n examples, k outputs and L layers with weights, each network: features L singular value
-    decompositions of n rows; tangent kernels k backward passes and O(L (n k)²) products; curvature tens to
-    hundreds of Hessian-vector products, each about two to four gradients; the slice 21 forward passes. No
-    more than ``minutes`` in all, as far as trials on few examples foretell.
+    decompositions of n rows; tangent kernels k backward passes and O(L (n k)²) products; curvature about a
+    hundred Hessian-vector products, each about two to four gradients; the slice 21 forward passes. Each
+    instrument is measured on a few examples first, and on more while its share of ``minutes`` lasts.
 
     Examples
     --------
@@ -154,53 +144,46 @@ def probe(
     without = _without(only, without)
     checked(parameters)
     end = budget.clock() + limits.seconds
-    given, total = gathered(data, targets, examples)
+    data, total = gathered(data, targets, examples)
     network = copied(model, _device(device))
     names = chosen(network, parameters)
-    said = [*given.said, *ranges(given, network), *lines(network, parameters)]
     where = device_of(network)
     if where.type == "meta":
         raise AlignbookError("the network is on the device meta, which holds no values")
-    given = given.to(where)
-    networks = {"network": Network(network, given, forward)}
-    left_out = dict.fromkeys((name for name in without if name in INSTRUMENTS), "left out as asked")
-    states = {"network": network.state_dict()}
+    data = data.to(where)
+    networks = {"network": Network(network, data, forward)}
+    session = Session(
+        networks, data, total, limits=limits, parameters=parameters, seed=seed, end=end, report=report,
+        layers=_layers(layers, networks["network"]),
+    )  # fmt: skip
+    session.said += [*data.said, *ranges(data, network), *lines(network, parameters)]
+    session.left_out |= dict.fromkeys((name for name in without if name in INSTRUMENTS), "left out as asked")
+    states = {}
     for who, earlier in _earlier(before).items():
-        made, state, why, left = _before(earlier, network, where)
-        states[who] = state
-        said += [f"{who}: {left}"] if left else []
-        if made is not None:
-            networks[who] = Network(made, given, forward)
+        fitted = _before(earlier, network, where)
+        states[who] = fitted.state
+        session.said += [f"{who}: {fitted.left}"] if fitted.left else []
+        if fitted.network is not None:
+            networks[who] = Network(fitted.network, data, forward)
         else:
-            said.append(f"{who}: {why}; only its weights are compared")
-    _fresh(networks, without, seed, limits, left_out, said, given, forward)
-    layers = _layers(layers, networks["network"])
+            session.said.append(f"{who}: {fitted.why}; only its weights are compared")
+    if FRESH not in without:
+        _add_random(networks, seed, limits, session, data, forward)
     for each in networks.values():
         own = {name for name, _ in each.model.named_parameters()}
-        wanted = {*names} & own or {*chosen(each.model, parameters)}
-        for name, weight in each.model.named_parameters():
-            if weight.requires_grad != (name in wanted):
-                weight.requires_grad_(name in wanted)
+        require(each.model, {*names} & own or chosen(each.model, parameters))
+        each.until = end + limits.seconds / 2
     with measurable(*(each.model for each in networks.values())), torch.autocast(where.type, enabled=False):
-        session = Session(
-            networks, given, limits, layers, parameters, seed, end, left_out, said, report, total
-        )
         session.begin(loss)
-        for position, name in enumerate(todo := [n for n in ORDER if n not in left_out]):
-            session.measure(name, *MEASURES[name], len(todo) - position)
-        for name in [n for n in todo if n in session.late]:  # the others may have taken less than their share
-            del session.left_out[name]
-            session.measure(name, *MEASURES[name], 1)
+        todo = [name for name in MEASURES if name not in session.left_out]
+        for position, name in enumerate(todo):
+            session.measure(name, len(todo) - position)
     session.deviations(states)
     if session.failed and not session.tables:
-        kinds = {str(v.dtype).removeprefix("torch.") for v in leaves(given.inputs)}
-        told = f" (the inputs are {kinds.pop()})" if "type" in session.failed and len(kinds) == 1 else ""
-        raise AlignbookError(f"the network fails on these inputs and targets: {session.failed}{told}")
-    return session.found(INSTRUMENTS, given.digest, _made(seed, minutes, where))
-
-
-# What mostly takes little time first: each has its share of what the others have left.
-ORDER = ("filters", "slice", "features", "tangent", "curvature")
+        kinds = {str(v.dtype).removeprefix("torch.") for v in leaves(data.inputs)}
+        dtype = f" (the inputs are {kinds.pop()})" if "type" in session.failed and len(kinds) == 1 else ""
+        raise AlignbookError(f"the network fails on these inputs and targets: {session.failed}{dtype}")
+    return session.result(INSTRUMENTS, _made(seed, minutes, where))
 
 
 def _made(seed, minutes, device):
@@ -252,9 +235,9 @@ def _earlier(before):
 def _before(earlier, network, device):
     """:class:`.weights.Fitted`: a copy to be measured, its weights, and lines."""
     if isinstance(earlier, nn.Module):
-        made = copied(earlier, device)
-        state, left = weights.matched(made.state_dict(), network.state_dict())
-        return weights.Fitted(made, state, None, left)
+        copy = copied(earlier, device)
+        state, left = weights.matched(copy.state_dict(), network.state_dict())
+        return weights.Fitted(copy, state, None, left)
     state = weights.read(earlier) if isinstance(earlier, str | Path) else weights.unpacked(earlier)
     if not isinstance(state, Mapping):
         raise ValueError(
@@ -263,21 +246,20 @@ def _before(earlier, network, device):
     return weights.fitted(network, state)
 
 
-def _fresh(networks, without, seed, limits, left_out, said, given, forward):
+def _add_random(networks, seed, limits, session, data, forward):
     """Add the network at random weights to the others, where that can be had."""
-    if FRESH in without:
-        return
     model = networks["network"].model
     try:
-        held = 4 * sum(p.numel() for p in model.parameters())
-        if held > limits.memory:
+        if 4 * sum(p.numel() for p in model.parameters()) > limits.memory:
             raise DoesNotApply("another copy of the weights does not fit into the memory (--memory)")
-        made, kept = initialised(model, seed)
-        networks[FRESH] = Network(made, given, forward)
-        if kept:
-            said.append(f"random weights: no module initialises {some(kept)}: as they are, in random order")
+        fresh, permuted = initialised(model, seed)
+        networks[FRESH] = Network(fresh, data, forward)
+        if permuted:
+            session.said.append(
+                f"random weights: no module initialises {some(permuted)}: as they are, in random order"
+            )
     except Exception as error:  # a reader's own module may initialise in any way
-        left_out[FRESH] = on_one_line(error)
+        session.left_out[FRESH] = on_one_line(error)
 
 
 def _layers(layers, network):
@@ -292,6 +274,6 @@ def _layers(layers, network):
         if not any(features.selected(name, [pattern]) for name in [*names, features.OUTPUT]):
             near = difflib.get_close_matches(pattern, names, 1)
             others = ", ".join(map(repr, names[1:4])) + (", …" if len(names) > 4 else "")
-            told = f"the nearest is {near[0]!r}" if near else f"there are {others or repr(names[0])}"
-            raise ValueError(f"no layer {pattern!r}; {told}")
+            hint = f"the nearest is {near[0]!r}" if near else f"there are {others or repr(names[0])}"
+            raise ValueError(f"no layer {pattern!r}; {hint}")
     return list(patterns)

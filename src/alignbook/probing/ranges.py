@@ -56,5 +56,5 @@ def mismatch(images, mean, std, who):
     numbers = [",".join(f"{v:.3g}" for v in values.tolist()) for values in (mean, std)]
     return [
         f"{who} images from 0 to 1 less mean {numbers[0]} over standard deviation {numbers[1]}: "
-        "these have another range (--mean, --std, --transform)"
+        "these have another range (--mean, --std)"
     ]

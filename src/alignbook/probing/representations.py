@@ -12,12 +12,10 @@ from torch import nn
 from alignbook.metrics.checks import one_sentence, patterns, shown, tensor, whole
 from alignbook.metrics.evaluation import evaluation_mode
 
-from . import masks
-from .axes import ALONE, axes
-from .data import leaves
-from .gathering import batches
+from .axes import ALONE
+from .data import batches
 from .in_place import checked_network, left_alone
-from .layer_cka import _chosen, _of_output, _outputs, _some
+from .outputs import Reader
 from .parameters import TRAINABLE
 
 
@@ -73,28 +71,17 @@ def activations(
 def _activations(model, inputs, layers, batch_size):
     """({layer: [(n, …) array of a batch]}, {layer: why it has none})."""
     whole(batch_size, "batch_size", 1)
-    modules = _chosen(model, layers)
-    axis, places, found, left = None, {}, {}, {}
+    reader, parts = Reader(model, layers), {}
     for batch in batches(inputs, batch_size):
-        count, mask = len(leaves(batch)[0]), masks.mask_of(batch, model.forward)
-        if axis is None or (mask is not None and not places):
-            axis, why, places = axes(lambda *at, b=batch: _some(model, modules, b, *at), count, mask)
-            left |= {name: _of_output(reason) for name, reason in why.items()}
-        outputs = _outputs(model, modules, batch)
-        for name in axis:
-            values = axis[name].first(outputs[name], count) if name in outputs else None
-            if values is None:
-                left[name] = "its output has no axis for the examples of every batch"
-                continue
-            if mask is not None:
-                values = masks.hidden(values, mask, places.get(name, ()))
-            found.setdefault(name, []).append(values.float().cpu().numpy())
-    found = {name: found[name] for name in modules if name in found and name not in left}
-    if not found:
+        for name, values in reader(batch).items():
+            parts.setdefault(name, []).append(values.float().cpu().numpy())
+    left = reader.left
+    arrays = {name: parts[name] for name in reader.modules if name in parts and name not in left}
+    if not arrays:
         raise ValueError("; ".join(f"{name}: {why}" for name, why in left.items()) or "there are no examples")
-    if odd := [name for name, parts in found.items() if len({part.shape[1:] for part in parts}) > 1]:
+    if odd := [name for name, part in arrays.items() if len({values.shape[1:] for values in part}) > 1]:
         raise ValueError(f"the outputs of {odd[0]} differ in shape from batch to batch")
-    return found, left
+    return arrays, left
 
 
 @one_sentence

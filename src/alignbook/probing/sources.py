@@ -3,10 +3,8 @@
 import contextlib
 import functools
 import importlib
-import inspect
 import operator
 import sys
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,6 @@ import torch
 from torch import nn
 
 from alignbook.data import load
-from alignbook.data.images import headers
 from alignbook.data.torchvision_shim import import_torchvision
 from alignbook.errors import AlignbookError, on_one_line
 
@@ -25,9 +22,7 @@ LIBRARIES = {
     "torchvision": ("torchvision.models", "get_model", {"weights": None}),
     "timm": ("timm", "create_model", {"pretrained": False}),
 }
-SIDE = (
-    224  # pixels of a folder's images that are larger, or of several sizes, unless the reader says otherwise
-)
+SIDE = 224  # pixels of a folder's images that are larger, or of several sizes, unless told otherwise
 
 
 def network(source, arch=None, say=None):
@@ -45,8 +40,6 @@ def network(source, arch=None, say=None):
     """
     path = Path(source)
     if path.exists():
-        if _is_script(path):
-            raise AlignbookError(f"{source} is TorchScript, which is code and hides its layers: give weights")
         if arch is None and (path / "config.json").is_file():
             return _hugging_face(path)
         state = weights.read(path)
@@ -138,13 +131,6 @@ def _tried(action, what):
         raise AlignbookError(f"{what}: {type(error).__name__}: {on_one_line(error)}") from None
 
 
-def _is_script(path):
-    if not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return any("/code/" in name for name in archive.namelist())
-
-
 def _torchvision(arch, state):
     try:
         import_torchvision()
@@ -162,7 +148,7 @@ def _torchvision(arch, state):
     return _tried(lambda: made(**inner), f"{arch} cannot be made")
 
 
-def examples(source, n, *, split="test", size=None, seed=0, mean=None, std=None, transform=None, say=None):
+def examples(source, n, *, split="test", size=None, seed=0, mean=None, std=None, say=None):
     """(inputs (n, …), targets): ``n`` of them, drawn by ``seed``; fewer where there are fewer.
 
     source : an image set of ours (:func:`alignbook.load`, ``split`` of it); an ``.npz`` archive with ``x``
@@ -173,34 +159,22 @@ def examples(source, n, *, split="test", size=None, seed=0, mean=None, std=None,
     size : images are resized so that they are square, of so many pixels to a side. Without it, a folder's are
         where they differ in size, or are larger than ``SIDE``.
     say : callable (line), where a folder's images are resized though nobody asked.
-    transform : a callable, from a PIL image to a tensor, in place of ``size``, ``mean`` and ``std``; or one
-        that makes such a callable.
-
     Raises AlignbookError, one line, for whatever goes wrong.
     """
     path = Path(source)
-    if transform is not None:
-        if (size, mean, std) != (None, None, None):
-            raise AlignbookError("--transform does what --size, --mean and --std do: give one or the other")
-        transform = _applied(transform)
     if path.is_dir():
-        images, targets = _folder(path, n, seed, size, transform, say)
+        images, targets = _folder(path, n, seed, size, say)
     elif path.suffix == ".npz":
         images, targets = _archive(path, n, seed)
         if images.dtype != torch.uint8:
-            if (mean, std, transform) != (None, None, None):
-                raise AlignbookError(f"{source} has no images of bytes, for --mean, --std and --transform")
+            if (mean, std) != (None, None):
+                raise AlignbookError(f"{source} has no images of bytes, for --mean and --std")
             return images, targets
     else:
-        ours = load(source, split)
-        chosen = _chosen(len(ours), n, seed)
-        images, targets = (ours.x[chosen] + 1) / 2, ours.y[chosen]
-    if transform is None:
-        return _scaled(images, size, mean, std), targets
-    made = images if isinstance(images, list) else [transform(_picture(image)) for image in images]
-    if not all(isinstance(v, torch.Tensor) for v in made) or len({v.shape for v in made}) != 1:
-        raise AlignbookError(f"the transform must make tensors of one shape of the images in {source}")
-    return torch.stack(made), targets
+        named = load(source, split)
+        chosen = _chosen(len(named), n, seed)
+        images, targets = (named.x[chosen] + 1) / 2, named.y[chosen]
+    return _scaled(images, size, mean, std), targets
 
 
 def _scaled(images, size, mean, std):
@@ -219,26 +193,6 @@ def _scaled(images, size, mean, std):
     return (images - middle) / spread
 
 
-def _applied(transform):
-    """The callable itself; or what it makes, where it takes nothing."""
-    try:
-        parameters = inspect.signature(transform).parameters.values()
-    except (TypeError, ValueError):
-        return transform
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    takes = any(p.kind in (*kinds, inspect.Parameter.VAR_POSITIONAL) for p in parameters)
-    plain = takes and not inspect.isclass(transform)
-    return transform if plain else _tried(transform, "the transform cannot be made")
-
-
-def _picture(image):
-    from PIL import Image
-
-    pixels = image if image.dtype == torch.uint8 else (image * 255).round().to(torch.uint8)
-    array = pixels.permute(1, 2, 0).numpy()
-    return Image.fromarray(array[..., 0] if array.shape[2] == 1 else array)
-
-
 def _chosen(count, n, seed):
     generator = torch.Generator().manual_seed(seed)
     return torch.randperm(count, generator=generator)[: min(n, count)]
@@ -249,8 +203,6 @@ def _archive(path, n, seed):
         with np.load(path, allow_pickle=False) as archive:
             return archive["x"], archive["y"]
 
-    if path.is_file() and (fault := headers(path)[1]):  # before a bomb is unpacked
-        raise AlignbookError(f"{path} holds {fault}")
     x, y = _tried(opened, f"{path} cannot be read (an archive with x and y)")
     if not x.ndim or not y.ndim or len(x) != len(y):
         sizes = [len(v) if v.ndim else "a single number of" for v in (x, y)]
@@ -267,8 +219,8 @@ def _archive(path, n, seed):
     return x.contiguous(), y if y.is_floating_point() else y.long()
 
 
-def _folder(path, n, seed, size, transform, say):
-    """(bytes (n, 3, H, W), or what the transform made of each image, classes)."""
+def _folder(path, n, seed, size, say):
+    """(bytes (n, 3, H, W), classes)."""
     try:
         import_torchvision()
         from torchvision.datasets import ImageFolder
@@ -280,15 +232,13 @@ def _folder(path, n, seed, size, transform, say):
 
     def read():
         pairs = [images[i] for i in chosen]
-        labels = torch.tensor([label for _, label in pairs])
-        if transform is not None:
-            return [transform(image) for image, _ in pairs], labels
         side, sizes = size, {image.size for image, _ in pairs}
         if size is None and (len(sizes) > 1 or max(map(max, sizes)) > SIDE):
             side = SIDE
             if say is not None:
                 say(f"{path}: images are resized to {SIDE}×{SIDE} (--size)")
         resized = [functional.resize(i, (side, side)) if side else i for i, _ in pairs]
+        labels = torch.tensor([label for _, label in pairs])
         return torch.stack([functional.pil_to_tensor(image) for image in resized]), labels
 
     return _tried(read, f"{path} cannot be read")

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
-from torch import nn
 
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 CONTAINERS = (list, dict, set, deque)
@@ -129,25 +128,15 @@ def same_bits(one, other):
 
 
 def copy_of(model):
-    """A deep copy; what modules keep of earlier calls is detached, and what cannot be copied is shared.
-
-    Raises whatever a module's own ``__deepcopy__`` raises.
-    """
+    """A deep copy; what modules keep of earlier calls is detached. Raises what copying raises."""
     memo = {}
     for module in model.modules():
         _note(list(vars(module).values()), memo)
-    try:
-        return copy.deepcopy(model, dict(memo))
-    except (TypeError, RuntimeError, AttributeError):  # locks, files, handles
-        for module in model.modules():
-            for name, value in vars(module).items():
-                if name not in ("_parameters", "_buffers", "_modules"):
-                    _share(value, memo)
-        return copy.deepcopy(model, dict(memo))
+    return copy.deepcopy(model, memo)
 
 
 def _note(values, memo):
-    """Put into ``memo`` copies of the tensors and generators that cannot be copied otherwise."""
+    """Put into ``memo`` copies of the tensors and generators that deepcopy refuses."""
     for value in values:
         if isinstance(value, torch.Tensor) and value.grad_fn is not None:
             memo[id(value)] = value.detach().clone()
@@ -157,17 +146,3 @@ def _note(values, memo):
             _note(value, memo)
         elif isinstance(value, dict):
             _note(value.values(), memo)
-
-
-def _share(value, memo):
-    """Put into ``memo`` what cannot be copied, itself."""
-    if isinstance(value, nn.Module) or id(value) in memo:
-        return
-    try:
-        copy.deepcopy(value, dict(memo))
-    except Exception:  # a value of any kind
-        parts = _values(value) if isinstance(value, CONTAINERS) else []
-        for part in parts:
-            _share(part, memo)
-        if not parts:
-            memo[id(value)] = value

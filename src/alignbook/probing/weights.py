@@ -25,7 +25,7 @@ SAVED = ("model.safetensors", "pytorch_model.bin")  # in a folder of Hugging Fac
 HEADER = 100_000_000  # bytes of a safetensors header at most
 
 
-def read(path):
+def read(path: str | Path) -> dict[str, torch.Tensor]:
     """{name: tensor} of a file: safetensors, or what ``torch.load`` reads with ``weights_only=True``.
 
     path : of the file, or of a folder that Hugging Face's ``save_pretrained`` has written.
@@ -105,85 +105,69 @@ def safetensors(path):
     return found
 
 
-def plain(state):
+def plain(state: Mapping) -> dict[str, torch.Tensor]:
     """The state dict without the prefixes that wrappers put before all names."""
     state = {str(name): v for name, v in state.items() if isinstance(v, torch.Tensor)}
-    found = True
-    while found and state:
-        found = next((p for p in PREFIXES if all(name.startswith(p) for name in state)), None)
-        if found:
-            state = {name.removeprefix(found): v for name, v in state.items()}
+    for prefix in PREFIXES * 2:
+        if state and all(name.startswith(prefix) for name in state):
+            state = {name.removeprefix(prefix): v for name, v in state.items()}
     return state
 
 
-def shared(state, other):
+def shared(state: Mapping, other: Mapping) -> tuple[dict, list[str]]:
     """({name: (tensor, tensor)} of floats that both have in one shape and finite, lines on the rest)."""
-    state, other = _alike(plain(state), other)
+    state, _ = matched(state, other)
     both = {name: (state[name], other[name]) for name in other if name in state}
     same = {name: pair for name, pair in both.items() if pair[0].shape == pair[1].shape}
-    finite = {
+    floats = {
         name: (a.detach().cpu(), b.detach().cpu())
         for name, (a, b) in same.items()
-        if a.is_floating_point() and b.is_floating_point() and a.isfinite().all() and b.isfinite().all()
+        if a.is_floating_point() and b.is_floating_point()
     }
-    odd = [name for name, (a, _) in same.items() if a.is_floating_point() and name not in finite]
-    lines = [
-        f"{what} {some(names)}"
-        for what, names in (
-            ("of other shapes, left out:", [name for name in both if name not in same]),
-            ("only before, left out:", [name for name in state if name not in other]),
-            ("only now, left out:", [name for name in other if name not in state]),
-            ("not finite, left out:", odd),
-        )
-        if names
-    ]
-    return finite, lines
+    finite = {name: pair for name, pair in floats.items() if all(v.isfinite().all() for v in pair)}
+    rest = {
+        "of other shapes, left out:": [name for name in both if name not in same],
+        "only before, left out:": [name for name in state if name not in other],
+        "only now, left out:": [name for name in other if name not in state],
+        "not finite, left out:": [name for name in floats if name not in finite],
+    }
+    return finite, [f"{what} {some(names)}" for what, names in rest.items() if names]
 
 
-def matched(state, own):
+def matched(state: Mapping, own: Mapping) -> tuple[dict, str | None]:
     """(the state dict under the names of ``own``, a line on what is left over or None).
 
-    Of the components that names begin with, those are taken off that make the most names fit, first in shape,
-    too: Lightning's modules call their network as they like, and may hold other weights beside it. Where the
-    names of ``own`` begin with more, as a classifier's made of a pre-trained network, this is put on.
+    Trainers' modules call their network as they like and may hold other weights beside it: of what names
+    begin with, that is taken off which makes the most names fit, first in shape, too. Where the names of
+    ``own`` begin with more, as a classifier's made of a pre-trained network, this is put on, unless several
+    fit alike.
     """
     state = plain(state)
-    fits = {"": [0, 0]} | _fits(state, own)
-    best = max(fits, key=lambda prefix: (*fits[prefix], -len(prefix)))
-    outer, count = _outer(state, own)
-    if count > fits[best]:
-        line = f"its weights are compared with those under {outer}"
-        return {outer + name: v for name, v in state.items()}, line
-    if not best:
-        return state, None
+
+    def fits(renamed):
+        both = [name for name in renamed if name in own]
+        return sum(renamed[name].shape == own[name].shape for name in both), len(both)
+
+    shorter = {
+        prefix: {name.removeprefix(prefix): v for name, v in state.items() if name.startswith(prefix)}
+        for prefix in _beginnings(state)
+    }
+    best = max(shorter, key=lambda prefix: (*fits(shorter[prefix]), -len(prefix)))
+    longer = {prefix: {prefix + name: v for name, v in state.items()} for prefix in _beginnings(own)}
+    counts = {prefix: fits(renamed) for prefix, renamed in longer.items() if prefix}
+    most = max(counts.values(), default=(0, 0))
+    outer = [prefix for prefix, count in counts.items() if count == most]
+    if most[0] and len(outer) == 1 and most > fits(shorter[best]):
+        return longer[outer[0]], f"its weights are compared with those under {outer[0]}"
     left = [name for name in state if not name.startswith(best)]
     line = f"of its weights those under {best} are taken; left over: {some(left)}" if left else None
-    return {name.removeprefix(best): v for name, v in state.items() if name.startswith(best)}, line
+    return shorter[best], line
 
 
-def _fits(longer, shorter):
-    """{components: [how many names of ``longer`` fit without them, in shape, too; how many of any shape]}."""
-    fits = {}
-    for name, values in longer.items():
-        parts = name.split(".")
-        for prefix, rest in ((".".join([*parts[:i], ""]), ".".join(parts[i:])) for i in range(len(parts))):
-            if rest in shorter:
-                count = fits.setdefault(prefix, [0, 0])
-                count[0] += shorter[rest].shape == values.shape
-                count[1] += 1
-    return fits
-
-
-def _outer(state, own):
-    """(the components before names of ``own`` with which most names fit, [how many in shape, too; how many]).
-
-    ``("", [0, 0])`` where none fits in shape, or several do equally well.
-    """
-    fits = _fits(own, state)
-    fits.pop("", None)  # nothing put on
-    most = max(fits.values(), default=[0, 0])
-    best = [prefix for prefix, count in fits.items() if count == most]
-    return (best[0], most) if most[0] and len(best) == 1 else ("", [0, 0])
+def _beginnings(names):
+    """What names begin with, up to each of their dots, and nothing."""
+    parts = (name.split(".") for name in names)
+    return dict.fromkeys(["", *(".".join(p[:i]) + "." for p in parts for i in range(1, len(p)))])
 
 
 class Fitted(NamedTuple):
@@ -197,7 +181,7 @@ class Fitted(NamedTuple):
     left: str | None
 
 
-def fitted(network, state):
+def fitted(network: nn.Module, state: Mapping) -> Fitted:
     """:class:`Fitted` of a state dict.
 
     A linear or convolutional layer of another number of outputs, as another head has it, takes their shape.
@@ -206,14 +190,14 @@ def fitted(network, state):
     keeps them once.
     """
     state, left = matched(state, network.state_dict())
-    made, why = _made(network, state)
-    return Fitted(made, state, why, left)
+    copy, why = _filled(network, state)
+    return Fitted(copy, state, why, left)
 
 
-def _made(network, state):
+def _filled(network, state):
     """(a copy of the network with these weights, None), or (None, why they do not fit)."""
-    made = copy_of(network)
-    state, own = _alike(state, made.state_dict())
+    copy = copy_of(network)
+    own = copy.state_dict()
     given = {v.data_ptr() for name, v in own.items() if name in state and v.numel()}
     missing = [
         name for name, v in own.items()
@@ -223,29 +207,20 @@ def _made(network, state):
     if missing or extra:
         what = [f"lack {some(missing)}"] * bool(missing) + [f"have {some(extra)} beside"] * bool(extra)
         return None, f"its weights {' and '.join(what)}"
-    odd = [name for name in state if own[name].shape != state[name].shape and not _resized(made, name, state)]
+    odd = [
+        name for name in state
+        if name in own and own[name].shape != state[name].shape and not _resized(copy, name, state[name])
+    ]  # fmt: skip
     if odd:
         return None, f"its weights have other shapes: {some(odd)}"
-    try:
-        made.load_state_dict(state, strict=False)
-    except RuntimeError as error:
-        return None, on_one_line(error)
-    return made, None
+    copy.load_state_dict(state, strict=False)
+    return copy, None
 
 
-def _alike(state, own):
-    """The state dict, under the names of ``own`` where wrappers of one of them made all the difference."""
-    for prefix in PREFIXES:
-        if not set(state) & set(own):
-            longer = {prefix + name: v for name, v in state.items()}
-            state = longer if set(longer) & set(own) else state
-    return state, own
-
-
-def _resized(made, name, state):
-    """Whether the parameter could take another number of outputs."""
+def _resized(model, name, values):
+    """Give a layer another number of outputs, where its weight or bias can take it; whether it could."""
     place, _, parameter = name.rpartition(".")
-    module, values = made.get_submodule(place), state[name]
+    module = model.get_submodule(place)
     old = getattr(module, parameter)
     kinds = {nn.Linear: "out_features", nn.Conv1d: "out_channels", nn.Conv2d: "out_channels"}
     size = next((size for kind, size in kinds.items() if isinstance(module, kind)), None)

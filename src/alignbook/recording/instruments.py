@@ -3,7 +3,7 @@
 "" stands for the whole network, and where no parameter is meant. Layers are called as the probe calls them.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -13,8 +13,8 @@ from torch import nn
 from alignbook.errors import on_one_line
 from alignbook.kernels.lanczos import lanczos
 from alignbook.metrics import misalignment, patch_covariance, weight_deviation
-from alignbook.probing import budget, costs, weights
-from alignbook.probing.curvature import SETTING_UP, asymmetry, hessian, product_cost
+from alignbook.probing import budget, memory, weights
+from alignbook.probing.curvature import asymmetry, hessian
 from alignbook.probing.errors import DoesNotApply
 from alignbook.probing.features import spectra
 from alignbook.probing.instruments import first_layer, mean_loss
@@ -28,7 +28,6 @@ TANGENT = 64  # examples: time and memory grow with their square
 CURVED = 128
 TOLERANCE = 0.1  # of the curvature's residual over the eigenvalue; its own error is about the square
 PRODUCTS = 60  # with the Hessian at most
-TRIALS = (2, 16)  # examples that tell what all would take
 WHOLE = ("", "")
 
 
@@ -54,10 +53,6 @@ class Subject:
     def task(self):
         """What the network is asked."""
         return self.settle(self.network)
-
-    def on(self, n):
-        """The same with n of the examples, evenly from first to last."""
-        return replace(self, rows=budget.spread(self.rows, n))
 
 
 def loss(subject):
@@ -86,7 +81,7 @@ def tangent(subject):
     with torch.no_grad():
         if not network(network.few).isfinite().all():
             raise DoesNotApply("the network's outputs are not finite")
-    most = costs.room("tangent", network, task, subject.rows, None, budget.Limits())
+    most = memory.room("tangent", network, task, subject.rows, None, budget.Limits())
     found = tangents(network, task, subject.rows, subject.seed, most=min(most, TANGENT), chance=False)
     whose = zip(found["layer"], found["parameter"], strict=True)
     values = dict(zip(whose, found["alignment"].astype(float), strict=True))
@@ -160,54 +155,6 @@ INSTRUMENTS = {
     "misalignment": filters,
     "deviation": deviation,
 }
-MOST = {"tangent": TANGENT, "curvature": CURVED}  # examples that they take, if not all
-
-
-def foretold(name, subject, left):
-    """Seconds that an instrument will take, from a few examples; 0 where these do not tell.
-
-    ``deviation`` passes over the weights once, and is not tried. Of ``curvature`` one product with the
-    Hessian is timed, and as many are counted as it may take. The second trial, on more examples, is left out
-    where it might take the seconds that are ``left``; then time counts as if it grew with the examples.
-    """
-    if name == "deviation":
-        return 0.0
-    most, times, start = min(MOST.get(name, len(subject.rows)), len(subject.rows)), [], budget.clock()
-    for n in (n for n in TRIALS if n < most):
-        if times and budget.clock() - start + times[-1][1] * n / times[-1][0] > left:
-            break
-        try:
-            took = _trial(name, subject.on(n))
-            if not times and took < left / 10:  # the first may have to wake things up
-                took = min(took, _trial(name, subject.on(n)))
-            times.append((n, took))
-        except Exception:  # fewer examples may have no number where all have one
-            continue
-    if not times:
-        return 0.0
-    known = budget.predicted(times, most) if name == "tangent" and len(times) > 1 else _line(times, most)
-    return known * (PRODUCTS + SETTING_UP if name == "curvature" else 1)
-
-
-def _line(times, n):
-    """Seconds for n examples by the line through the trials, or of one through the origin."""
-    (before, took_before), (count, took) = times[0], times[-1]
-    each = took / count
-    if count > before:
-        each = min(max((took - took_before) / (count - before), 0.0), each)
-    return took + each * (n - count)
-
-
-def _trial(name, subject):
-    """Seconds of one measurement, or of one product with the Hessian."""
-    if name == "curvature":
-        rows = subject.task.labelled(subject.rows)
-        return product_cost(subject.network, subject.task, rows, subject.seed)[0]
-    if name != "misalignment":
-        _ = subject.task  # settled once, which is no part of the time
-    start = budget.clock()
-    INSTRUMENTS[name](subject)
-    return budget.clock() - start
 
 
 def why(error):

@@ -1,7 +1,6 @@
 """A recorder: the instruments on one network again and again while it trains."""
 
 import csv
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -16,16 +15,16 @@ from alignbook.errors import on_one_line
 from alignbook.installed import extras
 from alignbook.metrics.checks import integer
 from alignbook.metrics.evaluation import evaluation_mode
-from alignbook.probing import given, settling, weights
+from alignbook.probing import budget, given, settling, weights
 from alignbook.probing.budget import MEMORY, duration
-from alignbook.probing.data import cast
-from alignbook.probing.gathering import gathered
+from alignbook.probing.data import cast, gathered
+from alignbook.probing.errors import OutOfTime
 from alignbook.probing.measurable import measurable
 from alignbook.probing.network import Network, device_of, unwrapped
 from alignbook.probing.parameters import TRAINABLE, checked, chosen, lines, only
 from alignbook.probing.untouched import random_states_kept, untouched
 
-from .instruments import INSTRUMENTS, Subject, foretold, why
+from .instruments import INSTRUMENTS, Subject, why
 from .schedule import Budget, due
 from .state import COLUMNS, rows_of, taken
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 FREE = "loss"  # is recorded whatever the budget: one forward pass
 BATCH = 128  # examples at once
 DEFAULT = ("loss", "alignment", "tangent", "curvature", "deviation")
-clock = time.perf_counter
+clock = budget.clock
 
 
 class Recorder:
@@ -64,9 +63,8 @@ class Recorder:
     share : float, optional
         The largest fraction of the training time that recording may take, or ten seconds if that is more. An
         instrument that would exceed it is skipped at that step, and named in ``left_out``; ``loss`` is never
-        skipped. Before an instrument is used for the first
-        time, its cost is estimated from a short trial on a few examples (for ``curvature``, from one product
-        with the Hessian); ``deviation`` and callables have no trial. With None there is no limit.
+        skipped. One that is used for the first time is stopped when the time is over. With None there is no
+        limit.
     examples : int
         Number of examples that are kept and measured.
     loss : callable (outputs, targets) → scalar, optional
@@ -95,7 +93,7 @@ class Recorder:
         For each instrument, how often it was recorded and skipped, the seconds it took, and their share of
         the training time.
     left_out : dict of str to str
-        The last reason why an instrument failed, did not apply, or was too slow in its trial. One that fails
+        The last reason why an instrument failed, did not apply, or was too slow. One that fails
         before it has worked once is not tried again.
     said : tuple of str
         How the network and the data were understood, one line per remark.
@@ -153,8 +151,8 @@ class Recorder:
         self._due, self._budget = due(at), Budget(share)
         loss, forward, start = given.loss(loss), given.forward(forward), _start(start)
         with random_states_kept():  # a DataLoader that shuffles draws from the global generator
-            found, _ = gathered(data, examples=examples, least=1, floats=None)
-        self._data = found.each(lambda values: values.detach().clone())
+            read, _ = gathered(data, examples=examples, least=1, floats=None)
+        self._data = read.each(lambda values: values.detach().clone())
         self._loss, self._forward, self._seed, self._parameters = loss, forward, seed, parameters
         self._start = None if start is None else _weights(start)
         self._known: tuple | None = None  # what the network is asked and how it is called
@@ -164,7 +162,7 @@ class Recorder:
         self._last: int | None = None
         self._continued = False  # from a file, which does not hold the weights at the start
         self.left_out: dict[str, str] = {}
-        self.said: tuple[str, ...] = found.said
+        self.said: tuple[str, ...] = read.said
 
     def step(self, model: nn.Module, n: int) -> None:
         """Record step ``n`` if it is due; to be called at every step, once before the first one trains.
@@ -300,17 +298,15 @@ class Recorder:
 
     def _look(self, name, subject, n):
         """Record one instrument, or say in ``left_out`` why there is no number."""
-        left, began = self._budget.left, clock()
+        began = clock()
+        subject.network.until = float("inf") if name == FREE else budget.clock() + self._budget.left
+        subject = replace(subject, left={}, said=[])
         try:
-            built_in = self._instruments[name] is INSTRUMENTS.get(name)  # a reader's may have its name
-            if built_in and name not in (FREE, *self._budget.last) and left < float("inf"):
-                needed = foretold(name, subject, left)
-                if needed > left:
-                    self._budget.refuse(name, needed, clock() - began)
-                    self._too_long(name, n, needed)
-                    return
-            subject = replace(subject, left={}, said=[])
-            found = self._instruments[name](subject)
+            values = self._instruments[name](subject)
+        except OutOfTime:
+            self._budget.stop(name, clock() - began)
+            self._too_long(name, n, None)
+            return
         except Exception as error:  # a reader's network, loss or instrument may fail in any way
             self._budget.lose(name, clock() - began)
             self.left_out[name] = f"step {n}: {why(error)}"
@@ -318,13 +314,13 @@ class Recorder:
                 self._unfit.add(name)
             return
         self._budget.spend(name, clock() - began)
-        self._rows[n, name] = found
+        self._rows[n, name] = values
         if subject.said and not any(line.startswith(f"{name}: ") for line in self.said):
             self.said = (*self.said, *(f"{name}: {line}" for line in subject.said))
         self.left_out |= {f"{name} of {layer}": f"step {n}: {why}" for layer, why in subject.left.items()}
 
     def _too_long(self, name, n, needed):
-        takes = "" if needed is None else f"it would take about {duration(needed)}, and "
+        takes = "" if not needed else f"it takes about {duration(needed)}, and "
         may = duration(max(self._budget.left, 0.0))
         self.left_out[name] = f"step {n}: {takes}recording may take {may} (share=)"
 

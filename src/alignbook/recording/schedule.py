@@ -41,7 +41,11 @@ def _logarithmic(step):
 
 
 class Budget:
-    """Seconds of recording, instrument by instrument, held to a share of the seconds of training."""
+    """Seconds of recording, instrument by instrument, held to a share of the seconds of training.
+
+    An instrument is used where what it took the last time still fits; one that has to be stopped is taken to
+    need twice as long.
+    """
 
     def __init__(self, share):
         number = isinstance(share, Real) and not isinstance(share, bool)
@@ -57,15 +61,15 @@ class Budget:
         return bound - sum(self.seconds.values())
 
     def allows(self, name):
-        """Whether the instrument may run, at what it took the last time; a refusal is counted."""
+        """Whether the last cost fits the remaining budget; a refusal is counted."""
         if self.last.get(name, 0.0) <= self.left:
             return True
         self.skipped[name] = self.skipped.get(name, 0) + 1
         return False
 
-    def refuse(self, name, needed, seconds):
-        """Count a refusal: a trial, which took ``seconds``, foretold that all would take ``needed``."""
-        self.last[name] = needed
+    def stop(self, name, seconds):
+        """Count a record that was stopped after so many seconds."""
+        self.last[name] = 2 * seconds
         self.skipped[name] = self.skipped.get(name, 0) + 1
         self.lose(name, seconds)
 

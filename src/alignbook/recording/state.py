@@ -42,53 +42,31 @@ def taken(state):
     """{field: a copy} of what ``state_dict`` returned. Raises ValueError, one line."""
     if not isinstance(state, Mapping):
         raise ValueError(f"a recorder's state is a dict, not {type(state).__name__}")
-    found = {}
-    for field, copied in FIELDS.items():
-        try:
-            found[field] = copied(state[field])
-        except (KeyError, TypeError, ValueError, AttributeError):
-            what = "is not what state_dict() gives" if field in state else "is missing"
-            raise ValueError(f"this is no recorder's state: its {field!r} {what}") from None
-    return found
+    try:
+        budget, start = state["budget"], state["start"]
+        return {
+            "rows": {
+                (_a(Integral, step), _a(str, name)): {
+                    (_a(str, layer), _a(str, parameter)): _a(Real, value)
+                    for layer, parameter, value in values
+                }
+                for step, name, values in state["rows"]
+            },
+            "start": None if start is None else _by_name(torch.Tensor, start),
+            "budget": {"trained": _a(Real, budget["trained"])}
+            | {name: _by_name(Real, budget[name]) for name in ("seconds", "last", "records", "skipped")},
+            "left_out": _by_name(str, state["left_out"]),
+            "unfit": {_a(str, name) for name in state["unfit"]},
+        }
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"this is no recorder's state: {type(error).__name__}: {error}") from None
 
 
 def _a(kind, value):
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise TypeError
+        raise TypeError(f"{value!r} is no {kind.__name__}")
     return value
 
 
-def _step(value):
-    if _a(Integral, value) < 0:
-        raise ValueError
-    return int(value)
-
-
-def _rows(given):
-    return {
-        (_step(step), _a(str, name)): {
-            (_a(str, layer), _a(str, parameter)): _a(Real, value) for layer, parameter, value in found
-        }
-        for step, name, found in _a(list | tuple, given)
-    }
-
-
-def _by_name(kind, given):
-    return {_a(str, name): _a(kind, value) for name, value in given.items()}
-
-
-def _budget(given):
-    counts = {"seconds": Real, "last": Real, "records": Integral, "skipped": Integral}
-    if set(given) != {"trained", *counts}:
-        raise ValueError
-    trained = _a(Real, given["trained"])
-    return {"trained": trained, **{name: _by_name(kind, given[name]) for name, kind in counts.items()}}
-
-
-FIELDS = {
-    "rows": _rows,
-    "start": lambda given: None if given is None else _by_name(torch.Tensor, given),
-    "budget": _budget,
-    "left_out": lambda given: _by_name(str, given),
-    "unfit": lambda given: {_a(str, name) for name in _a(list | tuple, given)},
-}
+def _by_name(kind, values):
+    return {_a(str, name): _a(kind, value) for name, value in values.items()}
