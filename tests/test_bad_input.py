@@ -522,21 +522,3 @@ def test_load_refuses(change):
     with pytest.raises(AlignbookError) as error:
         alignbook.load(**{"name": "digits"} | change)
     one_line(error.value, repr(list(change.values())[-1]))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"classes": np.array([b"a", b"b"])}, "classes as byte strings"),
-        ({"x_train": np.zeros((2, 0, 4), np.uint8)}, "images (0, 4) without a pixel in x_train"),
-        ({"x_test": np.zeros((2, 4, 0, 3), np.uint8)}, "images (4, 0, 3) without a pixel in x_test"),
-    ],
-)
-def test_an_archive_of_no_images_or_texts_is_refused(tmp_path, monkeypatch, change, message):
-    arrays = {f"x_{split}": np.zeros((2, 4, 4), np.uint8) for split in ("train", "test")}
-    arrays |= {f"y_{split}": np.zeros(2, np.uint8) for split in ("train", "test")}
-    np.savez(tmp_path / "toy.npz", **(arrays | {"classes": np.array(["a", "b"])} | change))
-    monkeypatch.setenv("ALIGNBOOK_DATA", str(tmp_path))
-    with pytest.raises(AlignbookError) as error:
-        alignbook.load("toy")
-    one_line(error.value, str(tmp_path / "toy.npz"), message, "replace or remove it")

@@ -186,11 +186,6 @@ def _probe_arguments(probe):
         help="standard deviations that the channels are divided by; with neither --mean nor --std images go "
         "from -1 to 1",
     )
-    probe.add_argument(
-        "--transform",
-        metavar="MODULE:CALLABLE",
-        help="function from a PIL image to a tensor, in place of --size, --mean and --std",
-    )
     probe.add_argument("-n", dest="count", type=count, default=1000, help="examples to draw (default: 1000)")
     probe.add_argument(
         "--examples", type=count, help="examples that each instrument sees (default: what time allows)"
@@ -228,27 +223,14 @@ def _probe_arguments(probe):
 def _fetch(options):
     from alignbook.data import images
 
-    names = options.names or [*images.DOWNLOADS, "ct_slices"]
     rows = []
-    for name in names:
+    for name in options.names or [*images.DOWNLOADS, "ct_slices"]:
         path = _fetched(name) if options.names else images.location(name)
-        there = path is None or path.is_file()
-        fault = _damage(path) if path and there and not options.names else None  # named ones have been read
-        rows.append({"name": name, "path": path and str(path), "there": there, "fault": fault})
+        rows.append({"name": name, "path": path and str(path), "there": path is None or path.is_file()})
     if options.json:
         return print_json(rows)
     for row in rows:
-        place = row["path"] or "comes with a package"
-        wrong = f"damaged: {row['fault']}" if row["fault"] else "" if row["there"] else "missing"
-        print(f"{row['name']:14} {place}{f' ({wrong})' * bool(wrong)}")
-
-
-def _damage(path):
-    """What an archive's headers say is wrong with it, or None."""
-    from alignbook.data import images
-
-    found, fault = images.headers(path)
-    return fault or (None if found else "no readable .npz archive")
+        print(f"{row['name']:14} {row['path'] or 'comes with a package'}{' (missing)' * (not row['there'])}")
 
 
 def _fetched(name):
@@ -315,8 +297,7 @@ def _probed(options):
     before = {name: sources.earlier(name, *asked) for name in options.before or ()}
     inputs, targets = sources.examples(
         options.data, options.count, split=options.split, size=options.size, seed=options.seed,
-        mean=options.mean, std=options.std, transform=options.transform and sources.named(options.transform),
-        say=system.to_stderr,
+        mean=options.mean, std=options.std, say=system.to_stderr,
     )  # fmt: skip
     try:
         found = probe(

@@ -1,9 +1,6 @@
 """Archives of images: loading, downloading, digests, and what may be wrong with them."""
 
-import io
-import json
 import os
-import threading
 import zipfile
 from types import SimpleNamespace
 from urllib.error import URLError
@@ -170,18 +167,10 @@ def square(side, colours):
     return {key: value[:, :, :side] if key.startswith("x") else value for key, value in made.items()}
 
 
-@pytest.mark.parametrize(
-    ("name", "side", "colours"), [("mnist", 28, ()), ("fashion_mnist", 28, (1,)), ("cifar10", 32, (3,))]
-)
-def test_known_sets_have_images_of_their_own_shape(root, name, side, colours):
-    np.savez(root / f"{name}.npz", **square(side, colours))
+def test_a_part_of_a_known_set_is_not_the_set(root):
+    np.savez(root / "mnist.npz", **square(28, ()))
     with pytest.raises(DataError, match="holds 40 . 20 images, which is not the whole of"):
-        load(name)
-    np.savez_compressed(root / f"{name}.npz", **square(60 - side, colours))
-    for function in (load, digest, fetch):
-        with pytest.raises(DataError) as error:
-            function(name)
-        one_line(error, root / f"{name}.npz", f"holds images ({60 - side}, {60 - side}", f"({side}, {side}")
+        load("mnist")
 
 
 def pin(monkeypatch, name, made):
@@ -272,47 +261,6 @@ def test_changed_bytes_are_noticed(root):
     with pytest.raises(DataError) as error:
         load("toy")
     one_line(error, path)
-
-
-def test_flipped_bits_in_the_directory_are_one_line(root):
-    path = root / "toy.npz"
-    np.savez(path, **arrays())
-    whole, sound = path.read_bytes(), digest("toy")
-    for place in range(whole.index(b"PK\1\2"), len(whole)):
-        for bits in (0x01, 0xFF):
-            path.write_bytes(whole[:place] + bytes([whole[place] ^ bits]) + whole[place + 1 :])
-            try:
-                assert digest("toy") == sound
-            except DataError as error:
-                assert "\n" not in str(error) and "toy.npz" in str(error)
-
-
-def archived(path, **members):
-    """An archive of texts, each after the header of an array of so many bytes."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for key, (size, content) in members.items():
-            header = io.BytesIO()
-            np.lib.format.write_array_header_1_0(
-                header, {"descr": "|u1", "fortran_order": False, "shape": (size,)}
-            )
-            archive.writestr(f"{key}.npy", header.getvalue() + content)
-
-
-def test_bombs_stop_before_memory_does(root, monkeypatch):
-    path = root / "toy.npz"
-    archived(path, x_train=(10**15, b"few"))
-    with pytest.raises(DataError, match="x_train.npy, which is not as large as it says; replace") as error:
-        load("toy")
-    one_line(error, path)
-    monkeypatch.setattr(images, "BOMB", 2**20)
-    archived(path, x_train=(2**22, bytes(2**22)))
-    with pytest.raises(DataError, match=r"arrays of 0\.0 GB in 0\.0 MB, which are no data; replace") as error:
-        load("toy")
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (10**15,)})
-    path.write_bytes(header.getvalue())
-    with pytest.raises(DataError, match="a single array, which is no .npz archive; replace"):
-        load("toy")
 
 
 @pytest.mark.parametrize(
@@ -419,19 +367,16 @@ def test_other_labels_under_the_old_time_and_size_are_noticed(root, process):
     assert digest("toy") == digest("other") != first
 
 
-def test_damaged_or_wrong_notes_are_ignored(root, hashed, tmp_path):
+def test_damaged_notes_are_ignored(root, hashed, tmp_path):
     np.savez(root / "toy.npz", **arrays())
     first = digest("toy")
     (note,) = (tmp_path / "cache" / "alignbook").iterdir()
-    good = json.loads(note.read_text())
-    bad = ["", "{", "[]", "7", json.dumps(good | {"sha256": 5}), json.dumps(good | {"sha256": "x"})]
-    bad.append(json.dumps({"sha256": first}))
-    for text in bad:
+    for text in ("", "{", first[:-1]):
         note.write_text(text)
         forget()
         hashed.clear()
         assert digest("toy") == first and len(hashed) == 1
-        assert json.loads(note.read_text()) == good  # mended
+        assert note.read_text() == first  # mended
 
 
 def test_cache_folder_that_cannot_be_written(root, hashed, tmp_path, monkeypatch):
@@ -441,16 +386,3 @@ def test_cache_folder_that_cannot_be_written(root, hashed, tmp_path, monkeypatch
     first = digest("toy")
     forget()
     assert digest("toy") == first and len(hashed) == 2
-
-
-def test_many_writers(root, tmp_path):
-    np.savez(root / "toy.npz", **arrays())
-    first = digest("toy")
-    key = ("toy", str(root / "toy.npz"), images._contents(root / "toy.npz"), images.SCHEME)
-    threads = [threading.Thread(target=images._remember, args=(key, first)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert images._recall(key) == first
-    assert len(list((tmp_path / "cache" / "alignbook").iterdir())) == 1

@@ -6,11 +6,8 @@ Uncompressed archives load fastest. Images come in an order that depends on thei
 of the same images in different orders give the same results, bit for bit.
 """
 
-import functools
 import hashlib
 import importlib.util
-import json
-import math
 import os
 import re
 import shutil
@@ -18,6 +15,7 @@ import socket
 import tempfile
 import zipfile
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,18 +25,18 @@ import torch
 from ..errors import AlignbookError
 from ..paths import root
 from ..seeding import numpy_stream
+from ..system import replace
 from .arguments import checked
 from .embedded import EMBEDDED
 from .torchvision_shim import import_torchvision
 
-# name -> class in torchvision.datasets, shape of an image
-DOWNLOADS = {
-    "cifar10": ("CIFAR10", (32, 32, 3)),
-    "cifar100": ("CIFAR100", (32, 32, 3)),
-    "mnist": ("MNIST", (28, 28)),
-    "fashion_mnist": ("FashionMNIST", (28, 28)),
-    "kmnist": ("KMNIST", (28, 28)),
-    "svhn": ("SVHN", (32, 32, 3)),
+DOWNLOADS = {  # name -> class in torchvision.datasets
+    "cifar10": "CIFAR10",
+    "cifar100": "CIFAR100",
+    "mnist": "MNIST",
+    "fashion_mnist": "FashionMNIST",
+    "kmnist": "KMNIST",
+    "svhn": "SVHN",
 }
 # The packages that hold an embedded set: as they are imported, as they are installed.
 LIE_IN = {
@@ -58,9 +56,7 @@ KEYS = ("x_train", "y_train", "x_test", "y_test", "classes")
 SCHEME = 4  # raise it when `_hash` or `_order` changes: remembered digests are then void
 # What NumPy raises for a damaged archive; the last two where the file is a bare array.
 UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, AttributeError, TypeError)
-_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-BOMB, MOST_PACKED = 2**28, 100  # bytes from which on an archive may not be packed more tightly than that
-_digests = {}  # what `version` says of a file -> digest; embedded sets by name
+_digests = {}  # an embedded set's name, or a file's name and version -> digest
 
 
 class DataError(AlignbookError):
@@ -167,8 +163,8 @@ def available(name):
 def fetch(name):
     """Download ``name`` unless it is there; returns where it lies (None for an embedded set).
 
-    Raises DataError when it is missing and cannot be had, or holds images of another set's shape or without
-    a pixel, classes that are no texts, or under the name of a known set a part of it or anything else.
+    Raises DataError when it is missing and cannot be had, or holds under the name of a known set a part of it
+    or anything else.
     """
     path = location(name)
     if path is None:
@@ -185,80 +181,20 @@ def fetch(name):
         except Exception as error:
             message = f"{name} is not at {path} and its download failed ({_reason(error)}); {remedy}"
             raise DataError(message) from error
-    if path is not None and (fault := _fault_in_headers(name, path) or _stranger(name, path)):
+    if path is not None and (fault := _stranger(name, path)):
         raise DataError(f"{path} holds {fault}; replace or remove it")
     return path
 
 
-def headers(path):
-    """({array: (shape, dtype)} of an archive, None), or ({}, what is wrong with it): nothing is unpacked.
-
-    Neither where an array cannot be read: reading it tells. Wrong is what NumPy does not write, an array that
-    is not as large as it says, and what takes more memory than any images would.
-    """
-    found, total = {}, 0
-    try:
-        with open(path, "rb") as file:
-            begins = file.read(6)
-        if begins == np.lib.format.MAGIC_PREFIX:
-            return {}, "a single array, which is no .npz archive"
-        if begins and not begins.startswith(b"PK"):
-            return {}, "something else than an .npz archive"
-        with zipfile.ZipFile(path) as archive:
-            for entry in archive.infolist():
-                total += entry.file_size
-                with archive.open(entry) as file:
-                    read = _HEADERS.get(np.lib.format.read_magic(file))
-                    shape, _, kind = read(file) if read else ((), False, np.dtype(object))
-                    if (
-                        not kind.hasobject
-                        and file.tell() + math.prod(shape) * kind.itemsize != entry.file_size
-                    ):
-                        return {}, f"{entry.filename}, which is not as large as it says"
-                found[entry.filename.removesuffix(".npy")] = shape, kind
-    except (NotImplementedError, RuntimeError) as error:
-        return {}, f"an archive that NumPy has not written ({_reason(error)})"
-    except UNREADABLE:
-        return {}, None
-    if total > max(BOMB, MOST_PACKED * os.path.getsize(path)):
-        return (
-            {},
-            f"arrays of {total / 1e9:.1f} GB in {os.path.getsize(path) / 1e6:.1f} MB, which are no data",
-        )
-    return found, None
-
-
-@functools.lru_cache(maxsize=64)
-def _headers(state):
-    """:func:`headers` of the file with this :func:`version`, looked at once."""
-    return headers(Path(state[0]))
-
-
-def _fault_in_headers(name, path):
-    """What the arrays' headers say is wrong, or None."""
-    found, fault = _headers(version(path))
-    if fault:
-        return fault
-    if "classes" in found and found["classes"][1].kind == "S":
-        return f"classes as byte strings ({found['classes'][1]}), not as strings"
-    for key in ("x_train", "x_test"):
-        if key in found and 0 in found[key][0][1:]:
-            return f"images {found[key][0][1:]} without a pixel in {key}"
-    due = DOWNLOADS[name][1] if name in DOWNLOADS else None
-    if due and "x_train" in found and found["x_train"][0][1:] not in (due, (*due, 1)):
-        return f"images {found['x_train'][0][1:]}, those of {name} are {due}"
-    return None
-
-
 def _stranger(name, path):
-    """How an archive under a known name differs from the set, or None: see :func:`_fault_in_headers`."""
+    """How an archive under a known name differs from the set, or None; damage shows when it is read."""
     if name not in PINNED:
         return None
     *whole, due = PINNED[name]
     try:
-        if _kept(name, path, lambda: _sorted(_read(path))) == due:
+        if _digest_of(name, path, lambda: _sorted(_read(path))) == due:
             return None
-        with open(path, "rb") as file, np.load(file) as archive:
+        with np.load(path) as archive:
             counts = [len(archive[f"y_{split}"]) for split in ("train", "test")]
     except (KeyError, *UNREADABLE):
         return None
@@ -279,20 +215,7 @@ def digest(name):
         if name not in _digests:
             _digests[name] = _hash(EMBEDDED[name]())
         return _digests[name]
-    return _kept(name, path, lambda: _arrays(name, KEYS))
-
-
-def _kept(name, path, arrays):
-    """The digest of ``arrays()``, what ``path`` holds, made once for every content of the file."""
-    state = (name, *version(path))
-    if state not in _digests:
-        key = (name, str(path.resolve()), _contents(path), SCHEME)
-        value = _recall(key) if key[2] else None
-        if value is None:
-            value = _hash(arrays(), name not in UNNAMED)
-            _remember(key, value)
-        _digests[state] = value
-    return _digests[state]
+    return _digest_of(name, path, lambda: _arrays(name, KEYS))
 
 
 def version(path):
@@ -301,24 +224,28 @@ def version(path):
     return str(path), stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
 
 
-def _contents(path):
-    """SHA-256 (hex) of an archive's labels, class names and checksums of images; None where it is damaged."""
-    sha = hashlib.sha256()
-    try:
-        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
-            for key in KEYS:
-                entry = archive.getinfo(f"{key}.npy")
-                sha.update(f"{key} {entry.CRC} {entry.file_size} ".encode())
-                if not key.startswith("x_"):
-                    sha.update(archive.read(entry))
-    except (KeyError, NotImplementedError, RuntimeError, *UNREADABLE):
-        return None
-    return sha.hexdigest()
+def _digest_of(name, path, arrays):
+    """The digest of ``arrays()``, what ``path`` holds, hashed once for every version of the file."""
+    key = f"{SCHEME} {name} {' '.join(map(str, version(path.resolve())))}"
+    note = _notes() / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.txt"
+    if key not in _digests:
+        with suppress(OSError):
+            _digests[key] = note.read_text()
+    if not re.fullmatch("[0-9a-f]{64}", _digests.get(key, "")):
+        _digests[key] = _hash(arrays(), name not in UNNAMED)
+        with suppress(OSError):  # hashing again is only slow
+            note.parent.mkdir(parents=True, exist_ok=True)
+            replace(note, _digests[key].encode())
+    return _digests[key]
+
+
+def _notes():
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "alignbook"
 
 
 def _read(path):
     """The arrays of an archive as they stand in it. Raises one of UNREADABLE, or KeyError."""
-    with open(path, "rb") as file, np.load(file) as archive:
+    with np.load(path) as archive:
         arrays = {key: archive[key] for key in KEYS}
     if fault := _fault(arrays):
         raise ValueError(fault)
@@ -426,7 +353,7 @@ def _download(name, path):
                 dataset = datasets.SVHN(folder, split=split, download=True)
                 x, y, classes = dataset.data.transpose(0, 2, 3, 1), dataset.labels, list("0123456789")
             else:
-                dataset = getattr(datasets, DOWNLOADS[name][0])(folder, train=split == "train", download=True)
+                dataset = getattr(datasets, DOWNLOADS[name])(folder, train=split == "train", download=True)
                 x, y, classes = dataset.data, dataset.targets, dataset.classes
             arrays[f"x_{split}"] = np.asarray(x, dtype=np.uint8)
             arrays[f"y_{split}"] = np.asarray(y, dtype=np.uint8)
@@ -437,32 +364,3 @@ def _download(name, path):
     finally:
         socket.setdefaulttimeout(timeout)
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _note(key):
-    """The cache file for the archive of ``key``: one each, so that writers never meet."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "alignbook" / f"{hashlib.sha256(key[1].encode()).hexdigest()[:24]}.json"
-
-
-def _recall(key):
-    """The stored digest for ``key`` or None; an unreadable or outdated note counts as none."""
-    try:
-        note = json.loads(_note(key).read_text())
-        if note["key"] == list(key) and re.fullmatch("[0-9a-f]{64}", note["sha256"]):
-            return note["sha256"]
-    except (OSError, RuntimeError, ValueError, KeyError, TypeError):
-        pass  # RuntimeError: no home folder
-    return None
-
-
-def _remember(key, value):
-    """Store the digest if the cache folder can be written; hashing again is only slow."""
-    try:
-        note = _note(key)
-        note.parent.mkdir(parents=True, exist_ok=True)
-        partial = note.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps({"key": list(key), "sha256": value}))
-        os.replace(partial, note)
-    except (OSError, RuntimeError):
-        pass

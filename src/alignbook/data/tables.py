@@ -82,8 +82,6 @@ def fetch_table(name):
                 f"{name} is not at {path} and its download failed ({on_one_line(error)}); "
                 f"put {path.name} there (see data/README.md) or set ALIGNBOOK_DATA to its folder"
             ) from error
-    if fault := images.headers(path)[1]:
-        raise DataError(f"{path} holds {fault}; replace or remove it")
     return path
 
 
