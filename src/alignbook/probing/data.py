@@ -204,6 +204,8 @@ def _batches_of(data, targets, most):
 
     Of what has a length at most ``most`` examples are in them, evenly from first to last.
     """
+    if isinstance(data, str | bytes):
+        raise ValueError(f"data must be tensors, arrays or batches of them, not {type(data).__name__}")
     if targets is None and type(data) is tuple and len(data) == 2 and all(type(v) is list for v in data):
         data, targets = data
     if targets is not None and isinstance(data, list) and data:
@@ -223,12 +225,12 @@ def _batches_of(data, targets, most):
         chosen = loading.Subset(data.dataset, positions(len(data.dataset), most))
         loader = loading.DataLoader(chosen, batch_size=data.batch_size, collate_fn=data.collate_fn)
         return ((batch, None) for batch in loader), len(data.dataset), False
-    sized = hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, str | bytes)
+    sized = hasattr(data, "__getitem__") and hasattr(data, "__len__")
     if sized and len(data) and (isinstance(data, loading.Dataset) or _is_example(data[0])):
         return [(_one(data[i]), None) for i in positions(len(data), most)], len(data), False
     if isinstance(data, list | tuple):
         return [(batch, None) for batch in data], None, True
-    if isinstance(data, Iterable) and not isinstance(data, str | bytes):
+    if isinstance(data, Iterable):
         single = isinstance(data, loading.IterableDataset)
         return ((_one(v) if single or _is_example(v) else v, None) for v in data), None, False
     raise ValueError(f"data must be tensors, arrays, a dict or batches of them, not {type(data).__name__}")

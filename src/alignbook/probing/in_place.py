@@ -41,9 +41,8 @@ def left_alone(*models, parameters=None, steady=None):
         stack.enter_context(measurable(*models))
         stack.enter_context(torch.autocast(device_of(models[0]).type, enabled=False))
         for model in models:
-            if not isinstance(model, torch.jit.ScriptModule):
-                hook = model.register_forward_pre_hook(_copies, prepend=True, with_kwargs=True)
-                stack.callback(hook.remove)
+            hook = model.register_forward_pre_hook(_copies, prepend=True, with_kwargs=True)
+            stack.callback(hook.remove)
         if steady is not None:
             _require_steady(models[0], steady[:2])
         yield

@@ -215,9 +215,10 @@ class Session:
                 return f"{n:,} examples, all that have a class"
             if n == self.total:
                 return f"{n:,} examples, " + ("the most it takes" if n == most else "all there are")
-            whole = self.total or len(self.rows)
-            some = f"{n:,} of {whole:,} examples" if self.total else f"{n:,} of the first {whole:,} examples"
-            return f"{some}, " + ("as asked" if n == self.limits.examples else "the most it takes")
+            read = len(self.rows)
+            first = f"the first {n:,}" if n == read else f"{n:,} of the first {read:,}"
+            some = f"{n:,} of {self.total:,}" if self.total else first
+            return f"{some} examples, " + ("as asked" if n == self.limits.examples else "the most it takes")
         if n == self.limits.examples:
             return f"{n:,} of {available:,} examples, as asked"
         why = f"more would take too much of the {self.limits.minutes:g} minutes"

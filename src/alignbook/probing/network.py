@@ -194,9 +194,11 @@ class Direct(nn.Module):
 
 
 def unwrapped(model):
-    """The network inside of wrappers for several devices or compilation."""
+    """The network inside of wrappers for several devices or compilation; TorchScript is refused."""
     while inner := _inner(model):
         model = inner
+    if isinstance(model, torch.jit.ScriptModule):
+        raise ValueError("TorchScript hides its layers: give the nn.Module that it was made of")
     return model
 
 
@@ -213,8 +215,6 @@ def copied(model, device):
     if not isinstance(model, nn.Module):
         raise ValueError(f"the network must be an nn.Module, not {type(model).__name__}")
     model = unwrapped(model)
-    if isinstance(model, torch.jit.ScriptModule):
-        raise ValueError("TorchScript hides its layers: give the nn.Module that it was made of")
     try:
         return copy_of(model).float().to(device)
     except Exception as error:  # a reader's own class may refuse in any way

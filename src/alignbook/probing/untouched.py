@@ -56,9 +56,8 @@ class _Kept:
     """A module's attributes, and how to restore them."""
 
     def __init__(self, module):
-        script = isinstance(module, torch.jit.ScriptModule)
-        self.module, self.modes = module, module.training
-        self.attributes = {} if script else dict(vars(module))
+        self.module = module
+        self.attributes = dict(vars(module))
         self.contents = [(v, copy.copy(v)) for v in self.attributes.values() if isinstance(v, CONTAINERS)]
         self.draws = [(v, _state(v)) for v in self.attributes.values() if _state(v) is not None]
 
@@ -72,13 +71,10 @@ class _Kept:
                 yield value
 
     def restore(self):
-        if self.attributes:
-            own = vars(self.module)
-            for name in [name for name in own if name not in self.attributes]:
-                del own[name]
-            own.update(self.attributes)
-        elif self.module.training != self.modes:
-            self.module.train(self.modes)
+        own = vars(self.module)
+        for name in [name for name in own if name not in self.attributes]:
+            del own[name]
+        own.update(self.attributes)
         for container, before in self.contents:
             now, then = list(_items(container)), list(_items(before))
             if len(now) != len(then) or any(a is not b for a, b in zip(now, then, strict=True)):
