@@ -199,7 +199,7 @@ def test_a_folder_of_images(mine):
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("broken.npz", "cannot be read"),
+        ("broken.npz", "is no .npz archive"),
         ("uneven.npz", "3 inputs"),
         ("empty", "cannot be read"),
         ("text.npz", "x holds text, not numbers"),

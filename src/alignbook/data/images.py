@@ -181,9 +181,17 @@ def fetch(name):
         except Exception as error:
             message = f"{name} is not at {path} and its download failed ({_reason(error)}); {remedy}"
             raise DataError(message) from error
-    if path is not None and (fault := _stranger(name, path)):
-        raise DataError(f"{path} holds {fault}; replace or remove it")
+    if path is not None:
+        require_archive(path)
+        if fault := _stranger(name, path):
+            raise DataError(f"{path} holds {fault}; replace or remove it")
     return path
+
+
+def require_archive(path):
+    """Raise DataError unless the file is a whole .npz archive, before NumPy takes it for something else."""
+    if not zipfile.is_zipfile(path):
+        raise DataError(f"{path} is no .npz archive, or cut off; replace or remove it")
 
 
 def _stranger(name, path):

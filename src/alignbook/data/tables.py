@@ -82,6 +82,7 @@ def fetch_table(name):
                 f"{name} is not at {path} and its download failed ({on_one_line(error)}); "
                 f"put {path.name} there (see data/README.md) or set ALIGNBOOK_DATA to its folder"
             ) from error
+    images.require_archive(path)
     return path
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from alignbook.data import load
+from alignbook.data.images import require_archive
 from alignbook.data.torchvision_shim import import_torchvision
 from alignbook.errors import AlignbookError, on_one_line
 
@@ -203,6 +204,8 @@ def _archive(path, n, seed):
         with np.load(path, allow_pickle=False) as archive:
             return archive["x"], archive["y"]
 
+    if path.is_file():
+        require_archive(path)
     x, y = _tried(opened, f"{path} cannot be read (an archive with x and y)")
     if not x.ndim or not y.ndim or len(x) != len(y):
         sizes = [len(v) if v.ndim else "a single number of" for v in (x, y)]
