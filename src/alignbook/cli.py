@@ -300,7 +300,7 @@ def _probed(options):
         mean=options.mean, std=options.std, say=system.to_stderr,
     )  # fmt: skip
     try:
-        found = probe(
+        result = probe(
             model, inputs, targets, before=before if len(before) > 1 else next(iter(before.values()), None),
             layers=options.layers, examples=options.examples,
             only=options.only, without=options.without, seed=options.seed, minutes=options.minutes,
@@ -309,28 +309,28 @@ def _probed(options):
         )  # fmt: skip
     except ValueError as error:
         raise AlignbookError(on_one_line(error)) from None
-    if not found.tables:
-        reasons = [why for name, why in found.left_out.items() if name != "deviation"]
+    if not result.tables:
+        reasons = [why for name, why in result.left_out.items() if name != "deviation"]
         raise AlignbookError(f"nothing can be measured: {max(reasons, key=reasons.count)}")
-    for line in found.said:
+    for line in result.said:
         print(line, file=sys.stderr)
-    for why in dict.fromkeys(found.left_out.values()):  # one line, however many instruments it stops
-        names = [name for name, reason in found.left_out.items() if reason == why]
+    for why in dict.fromkeys(result.left_out.values()):  # one line, however many instruments it stops
+        names = [name for name, reason in result.left_out.items() if reason == why]
         print(f"{', '.join(names)}: {why}", file=sys.stderr)
-    print(_written(found, options.out, f"{options.network} on {options.data}"))
+    print(_written(result, options.out, f"{options.network} on {options.data}"))
 
 
 def _one_or_more(values, otherwise):
     return otherwise if not values else values[0] if len(values) == 1 else values
 
 
-def _written(found, folder, title):
+def _written(probe, folder, title):
     """Write the report into ``folder``; the path of the page, or of the numbers without matplotlib."""
     if why := system.unwritable(folder):
         raise AlignbookError(f"cannot write to {paths.shown(folder)}: {why}")
-    found.to_json(folder / "report.json")
+    probe.to_json(folder / "report.json")
     try:
-        found.to_html(folder / "report.html", title)
+        probe.to_html(folder / "report.html", title)
     except ModuleNotFoundError as error:
         print(f"no page, the numbers alone: {error}", file=sys.stderr)
         return folder / "report.json"

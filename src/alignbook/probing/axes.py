@@ -83,7 +83,7 @@ def axes(look, n, mask=None):
     except (RuntimeError, ValueError):  # sequences that must stay sorted by their lengths
         order = (torch.arange(len(few)) - 1).clamp_min(0)
         others = look(few[order])
-    found, left = {}, {}
+    known, left = {}, {}
     for name, values in now.items():
         axis, why = None, values
         if not isinstance(values, str):
@@ -92,18 +92,18 @@ def axes(look, n, mask=None):
         if axis is None:
             left[name] = why
         else:
-            found[name] = axis
-    return found, left, {} if mask is None else _places(look, few, now, found, mask.shape[1])
+            known[name] = axis
+    return known, left, {} if mask is None else _places(look, few, now, known, mask.shape[1])
 
 
-def _places(look, few, now, found, length):
+def _places(look, few, now, known, length):
     """{name: axes of positions} of the layers that have such."""
     try:
         shorter = look(few, True)
     except (RuntimeError, ValueError, IndexError):  # the network takes one length alone
         shorter = None
     places = {}
-    for name, axis in found.items():
+    for name, axis in known.items():
         less = shorter and shorter.get(name)
         less = axis.first(less, len(few)) if isinstance(less, torch.Tensor) else None
         if shorter is None or less is not None:

@@ -115,11 +115,11 @@ def trace(apply, product, seed, count=TRACE):
     """{trace, trace_low, trace_high, trace_vectors}: the mean of vᵀ H v over vectors v of random signs."""
     from scipy.special import stdtrit
 
-    draw, found = torch_stream(seed, "probe", "trace"), []
+    draw, products = torch_stream(seed, "probe", "trace"), []
     for _ in range(count):
         signs = _signs(product, draw)
-        found.append(float(signs @ apply(signs)))
-    middle, spread = np.mean(found), np.std(found, ddof=1) / math.sqrt(count)
+        products.append(float(signs @ apply(signs)))
+    middle, spread = np.mean(products), np.std(products, ddof=1) / math.sqrt(count)
     wide = float(stdtrit(count - 1, 0.975)) * spread
     return {"trace": middle, "trace_low": middle - wide, "trace_high": middle + wide, "trace_vectors": count}
 
@@ -148,10 +148,12 @@ def planned(network, task, rows, seed, seconds, limits):
 
 def product_cost(network, task, rows, seed):
     """(seconds of one product with the Hessian of these examples, bytes that its graph keeps of each)."""
-    kept = {}
+    saved = {}
 
     def keep(tensor):
-        kept[tensor.data_ptr()] = max(kept.get(tensor.data_ptr(), 0), tensor.numel() * tensor.element_size())
+        saved[tensor.data_ptr()] = max(
+            saved.get(tensor.data_ptr(), 0), tensor.numel() * tensor.element_size()
+        )
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
@@ -161,4 +163,4 @@ def product_cost(network, task, rows, seed):
     product(vector)  # the first may have to wake things up
     start = budget.clock()
     product(vector).norm().item()
-    return budget.clock() - start, sum(v for at, v in kept.items() if at not in own) / len(rows)
+    return budget.clock() - start, sum(v for at, v in saved.items() if at not in own) / len(rows)

@@ -138,15 +138,15 @@ def gathered(
     if whole or (total is None and len(wanted) < most):
         total = len(wanted)
     rows = positions(len(wanted), most) if whole else slice(most)
-    said = [f"entries of text are left out: {', '.join(map(str, dropped))}"] if dropped else []
+    lines = [f"entries of text are left out: {', '.join(map(str, dropped))}"] if dropped else []
     read = Data(inputs, wanted, key).each(lambda values: cast(values[rows], floats))
     if not all(v.isfinite().all() for v in leaves(read.inputs) if v.is_floating_point()):
         raise ValueError("inputs have entries that are not finite")
     if total is None:
-        said.append(f"the first {len(read):,} examples are read: the data do not say how many there are")
+        lines.append(f"the first {len(read):,} examples are read: the data do not say how many there are")
     elif total != len(read):
-        said.append(f"{len(read):,} of {total:,} examples are read, evenly from first to last")
-    return replace(read, targets=_targets(read.targets), said=tuple(said)), total
+        lines.append(f"{len(read):,} of {total:,} examples are read, evenly from first to last")
+    return replace(read, targets=_targets(read.targets), said=tuple(lines)), total
 
 
 def batches(data: Any, size: int) -> Iterator:

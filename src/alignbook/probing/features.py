@@ -35,15 +35,15 @@ def features(network, task, rows, seed, layers=None):
     the top k singular vectors, ``chance`` (its mean over all orders of the labels), ``sigma`` the k-th
     singular value over the first; ``width``, ``coordinates``.
     """
-    tables, (_, found, left) = [], spectra(network, task, rows, seed, layers)
-    if not found:
+    tables, (_, spectra_of, left) = [], spectra(network, task, rows, seed, layers)
+    if not spectra_of:
         raise DoesNotApply("; ".join(f"{name}: {why}" for name, why in left.items()) or "no layer is chosen")
-    for depth, (name, ((share, chance, sigma), width, kept)) in enumerate(found.items()):
+    for depth, (name, ((share, chance, sigma), width, coordinates)) in enumerate(spectra_of.items()):
         ranks = [k for k in TOP if k < len(sigma)] + [len(sigma)]
         at = np.array(ranks) - 1
         columns = {"k": ranks, "share": share[at], "chance": chance[at], "sigma": sigma[at]}
         rows_of_layer = pd.DataFrame({"layer": name, "depth": depth, **columns})
-        tables.append(rows_of_layer.assign(width=width, coordinates=kept))
+        tables.append(rows_of_layer.assign(width=width, coordinates=coordinates))
     table = pd.concat(tables, ignore_index=True)
     table.attrs["left_out"] = left
     return table
@@ -60,15 +60,15 @@ def spectra(network, task, rows, seed, layers=None, coordinates=COORDINATES):
     varying = int(centred.any(0).sum())
     if not varying:
         raise DoesNotApply("all targets are equal")
-    found, (read, left) = {}, layer_inputs(network, task, rows, seed, layers, coordinates)
+    spectra_of, (read, left) = {}, layer_inputs(network, task, rows, seed, layers, coordinates)
     for name, (values, width) in read.items():
         if not values.isfinite().all():
             left[name] = "is not finite" if name == OUTPUT else "what it reads is not finite"
             continue
         plain = name == OUTPUT and not task.classes
         along = spectrum(standardised(values) if plain else values, centred, plain)
-        found[name] = along, width, values.shape[1]
-    return varying, found, left
+        spectra_of[name] = along, width, values.shape[1]
+    return varying, spectra_of, left
 
 
 def labels(targets):
@@ -147,15 +147,15 @@ def layer_inputs(network, task, rows, seed, layers=None, coordinates=COORDINATES
             outputs = task.signal(network(part), part)
             if selected(OUTPUT, layers):
                 keep(OUTPUT, outputs)
-    found = {}
+    inputs = {}
     for name, batches in parts.items():
         longest = max(values.shape[1] for values, _ in batches)
         values = torch.cat([functional.pad(v, (0, longest - v.shape[1])) for v, _ in batches])
         if len(values) == len(rows):
-            found[name] = values, max(width for _, width in batches)
+            inputs[name] = values, max(width for _, width in batches)
         else:
             left[name] = "is not there for every example"
-    return found, {name: f"what it reads {why}" if name != OUTPUT else why for name, why in left.items()}
+    return inputs, {name: f"what it reads {why}" if name != OUTPUT else why for name, why in left.items()}
 
 
 @torch.no_grad()
@@ -165,21 +165,23 @@ def _first_read(network, task, rows, layers, cut=None):
     cut : of sequences of this length the last position is left out.
     """
     modules = layers_of(network, layers)
-    found = {}
+    inputs = {}
 
     def keep(name, values):
-        if name not in found:
+        if name not in inputs:
             values = values_of(values)
-            found[name] = values.clone() if isinstance(values, torch.Tensor) else values
+            inputs[name] = values.clone() if isinstance(values, torch.Tensor) else values
 
     with reading(modules, keep):
         if cut is not None:
             network.returned(masks.cut(network.data.rows(rows), cut))
-            return found
+            return inputs
         outputs = task.signal(network(rows), rows)
     if selected(OUTPUT, layers):
         keep(OUTPUT, outputs)
-    return found | {name: "is not known: it is not called" for name in modules.values() if name not in found}
+    return inputs | {
+        name: "is not known: it is not called" for name in modules.values() if name not in inputs
+    }
 
 
 def layers_of(network, layers=None):

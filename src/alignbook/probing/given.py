@@ -14,11 +14,13 @@ def loss(value):
         return None
 
     def checked(outputs, targets):
-        found = value(outputs, targets)
-        if not isinstance(found, torch.Tensor) or found.numel() != 1:
-            what = f"{tuple(found.shape)}" if isinstance(found, torch.Tensor) else f"a {type(found).__name__}"
+        number = value(outputs, targets)
+        if not isinstance(number, torch.Tensor) or number.numel() != 1:
+            what = (
+                f"{tuple(number.shape)}" if isinstance(number, torch.Tensor) else f"a {type(number).__name__}"
+            )
             raise ValueError(f"loss must return a tensor of one number, the mean of the examples, not {what}")
-        return found.reshape(())
+        return number.reshape(())
 
     return checked
 

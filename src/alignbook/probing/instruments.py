@@ -117,9 +117,9 @@ def tangent(network, task, rows, seed, layers=None, most=None, chance=True):
     if (centred == centred[:1]).all():
         raise DoesNotApply("all targets are equal")
     shuffle = torch.randperm(len(rows), generator=torch_stream(seed, "probe", "shuffle"))
-    found = _exact(network, task, rows, outputs, shuffle if chance else None, layers)
-    if found is not None:
-        return found
+    table = _exact(network, task, rows, outputs, shuffle if chance else None, layers)
+    if table is not None:
+        return table
     names, alignment, by_chance, exact = parameter_alignment(
         Signal(network, task, outputs), network, rows, centred, centred[shuffle], layers, seed=seed
     )
@@ -149,10 +149,10 @@ def asked(network, task, rows):
         outputs = "1 output" if width == 1 else f"{width} outputs"
         raise DoesNotApply(f"there are {len(counts)} classes, and {outputs}")
     outputs = counts.argsort(descending=True, stable=True)[:OUTPUTS].sort().values
-    kept = torch.isin(wanted, outputs)
-    classes = torch.searchsorted(outputs, wanted[kept])
+    among = torch.isin(wanted, outputs)
+    classes = torch.searchsorted(outputs, wanted[among])
     centred = (functional.one_hot(classes, len(outputs)).double() - 1 / len(outputs)).cpu()
-    return rows[kept.to(rows.device)], centred, outputs
+    return rows[among.to(rows.device)], centred, outputs
 
 
 def takes_exact(network, task, rows, outputs):
@@ -175,13 +175,13 @@ def _exact(network, task, rows, outputs, shuffle, layers):
     alignment = tangent_alignment(direct, inputs, classes)
     if shuffle is not None:
         chance = tangent_alignment(direct, inputs, classes[shuffle.to(classes.device)])
-    found = pd.DataFrame({"layer": _called(network, rows[:1]), "parameter": "weight"})
-    found = found.assign(depth=range(len(found)), alignment=alignment, chance=chance, method="exact")
+    table = pd.DataFrame({"layer": _called(network, rows[:1]), "parameter": "weight"})
+    table = table.assign(depth=range(len(table)), alignment=alignment, chance=chance, method="exact")
     meant = {layer for layer, _ in named_weights(network.model)}
-    kept = [selected(name, layers) and name in meant for name in found["layer"]]
-    if not any(kept):
+    chosen = [selected(name, layers) and name in meant for name in table["layer"]]
+    if not any(chosen):
         raise DoesNotApply(NONE)
-    return found[kept].reset_index(drop=True)
+    return table[chosen].reset_index(drop=True)
 
 
 @torch.no_grad()

@@ -41,8 +41,8 @@ def measurable(*networks):
 
 def _hardsigmoid(input, inplace=False):
     """A hardsigmoid that can be differentiated twice."""
-    found = functional.relu6(input + 3) / 6
-    return input.copy_(found) if inplace else found
+    output = functional.relu6(input + 3) / 6
+    return input.copy_(output) if inplace else output
 
 
 class _Plain:

@@ -81,7 +81,7 @@ class Network(nn.Module):
 
     def _kept(self, call):
         """``call()``, its buffers put back; whatever a reader's code raises is a RuntimeError, one line."""
-        kept = self._snapshot() if self.changes and self.own else {}
+        buffers = self._snapshot() if self.changes and self.own else {}
         try:
             return call()
         except (RuntimeError, ValueError, DoesNotApply):
@@ -89,17 +89,17 @@ class Network(nn.Module):
         except (Exception, SystemExit) as error:
             raise RuntimeError(f"{type(error).__name__}: {on_one_line(error)}") from error
         finally:
-            if kept:
-                self._put_back(kept)
+            if buffers:
+                self._put_back(buffers)
 
     def _snapshot(self):
         return {name: value.clone() for name, value in self.model.named_buffers()}
 
     @torch.no_grad()
-    def _put_back(self, kept):
+    def _put_back(self, buffers):
         for name, value in self.model.named_buffers():
-            if name in kept:
-                value.copy_(kept[name])
+            if name in buffers:
+                value.copy_(buffers[name])
 
     @torch.no_grad()
     def prepared(self, rows):
@@ -107,26 +107,26 @@ class Network(nn.Module):
 
         These are put back, from here on after every call.
         """
-        kept, said = self._snapshot(), []
+        buffers, lines = self._snapshot(), []
         weights = {name: value.clone() for name, value in self.model.named_parameters()}
         self._first(rows)
         now = dict(self.model.named_buffers())
-        moved = [n for n, v in kept.items() if n in now and not same_bits(v, now[n])]
-        self._put_back(kept)
+        moved = [n for n, v in buffers.items() if n in now and not same_bits(v, now[n])]
+        self._put_back(buffers)
         now = dict(self.model.named_parameters())
         if odd := [n for n, v in weights.items() if n in now and not same_bits(v, now[n])]:
-            said.append(f"a call changes the weights {some(odd)}: they are measured as a call leaves them")
+            lines.append(f"a call changes the weights {some(odd)}: they are measured as a call leaves them")
         if moved:
             self.changes = True
-            said.append(f"a call changes {some(moved)}: put back after each")
+            lines.append(f"a call changes {some(moved)}: put back after each")
         if self.dropped:
-            said.append(f"the network's forward does not take {some(self.dropped)}: left out")
-        return said
+            lines.append(f"the network's forward does not take {some(self.dropped)}: left out")
+        return lines
 
     @torch.no_grad()
     def tried(self, rows):
         """The lines of :meth:`prepared` and others. Raises DoesNotApply where the network is random."""
-        said = self.prepared(rows)
+        lines = self.prepared(rows)
         first = self(rows)
         if not first.isfinite().all():
             raise DoesNotApply(f"the network's outputs are infinite or no numbers{self._where()}")
@@ -136,10 +136,10 @@ class Network(nn.Module):
             apart = len(rows) == 1 or alike(first[:1], self(rows[:1]))
         except (RuntimeError, ValueError):  # as with a batch normalisation without running statistics
             apart = False
-            said.append("the network does not take one example alone")
+            lines.append("the network does not take one example alone")
         if not apart:
-            said.append("outputs depend on the other examples of a batch: numbers hold for batches as here")
-        return said
+            lines.append("outputs depend on the other examples of a batch: numbers hold for batches as here")
+        return lines
 
     def _first(self, rows):
         """The outputs; without the targets from here on, where the network does not take them."""

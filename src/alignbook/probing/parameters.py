@@ -29,8 +29,8 @@ def chosen(model, parameters=TRAINABLE):
         if not any(fnmatchcase(holder, pattern) for whose in holders.values() for holder in whose):
             known = sorted({holder for whose in holders.values() for holder in whose})
             near = difflib.get_close_matches(pattern, known, 1)
-            told = f"the nearest is {near[0]!r}" if near else f"there are {', '.join(known[:3]) or 'none'}"
-            raise ValueError(f"no parameter or module {pattern!r} with parameters; {told}")
+            hint = f"the nearest is {near[0]!r}" if near else f"there are {', '.join(known[:3]) or 'none'}"
+            raise ValueError(f"no parameter or module {pattern!r} with parameters; {hint}")
     return [
         name
         for name, whose in holders.items()
@@ -89,14 +89,14 @@ def lines(model, parameters):
     others = {name: p for name, p in model.named_parameters() if name not in names}
     frozen = sum(p.numel() for p in others.values() if p.is_floating_point())
     total = sum(p.numel() for p in model.parameters())
-    said = []
+    remarks = []
     if frozen and names:
         rest = " (parameters='all' takes them)" if parameters == TRAINABLE else ""
-        said.append(
+        remarks.append(
             f"curvature, slice, tangent kernels and deviation are those of the {described(parameters)} "
             f"parameters: {frozen:,} of {total:,} are left out{rest}"
         )
-    return said + odd(model)
+    return remarks + odd(model)
 
 
 def odd(model):

@@ -10,18 +10,18 @@ APART = 0.15  # of the expected range, by which the actual one may miss its ends
 
 def ranges(data, model):
     """Lines for a reader: the range of the inputs that are floats; what a network's configuration expects."""
-    said = []
+    lines = []
     for values in leaves(data.inputs):
         if values.is_floating_point():
             low, high = float(values.min()), float(values.max())
             middle, spread = float(values.double().mean()), float(values.double().std())
-            said.append(
+            lines.append(
                 f"inputs from {low:.3g} to {high:.3g}, mean {middle:.2g}, standard deviation {spread:.2g}"
             )
     expected = configured(model)
     if expected is not None and data.only is not None and data.only.ndim == 4:
-        said += mismatch(data.only, *expected)
-    return said
+        lines += mismatch(data.only, *expected)
+    return lines
 
 
 def configured(model):

@@ -64,8 +64,8 @@ def activations(
     """
     model = checked_network(model)
     with left_alone(model):
-        found, _ = _activations(model, inputs, patterns(layers), batch_size)
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+        arrays, _ = _activations(model, inputs, patterns(layers), batch_size)
+    return {name: np.concatenate(parts) for name, parts in arrays.items()}
 
 
 def _activations(model, inputs, layers, batch_size):
@@ -133,9 +133,9 @@ def layer_ranks(
     """
     model = checked_network(model)
     with left_alone(model):
-        found, left = _activations(model, inputs, patterns(layers), batch_size)
+        arrays, left = _activations(model, inputs, patterns(layers), batch_size)
     rows = {}
-    for name, parts in found.items():
+    for name, parts in arrays.items():
         values = np.concatenate(parts).astype(np.float64).reshape(sum(map(len, parts)), -1)
         if not np.isfinite(values).all():
             raise ValueError(f"{name} has entries that are not finite")
@@ -160,9 +160,9 @@ def similarities(networks, inputs, layers, batch_size, measure):
     data = list(batches(inputs, batch_size))
     sides, left = [], {}
     for network, whose in zip(networks, ("", "other: "), strict=False):
-        found, why = _activations(network, data, layers, batch_size)
+        arrays, why = _activations(network, data, layers, batch_size)
         left |= {whose + name: reason for name, reason in why.items()}
-        turned = {name: _turned(np.concatenate(parts)) for name, parts in found.items()}
+        turned = {name: _turned(np.concatenate(parts)) for name, parts in arrays.items()}
         left |= {f"{whose}{name}": f"it {ALONE}" for name, side in turned.items() if side is None}
         sides.append({name: side for name, side in turned.items() if side is not None})
     if not all(sides):
@@ -186,8 +186,8 @@ def _turned(values):
         raise ValueError("features have entries that are not finite")
     scale = np.abs(values).max() or 1.0
     vectors, lengths, _ = np.linalg.svd((values - values.mean(0)) / scale, full_matrices=False)
-    kept = lengths > 1e-6 * max(1.0, lengths[0]) if len(lengths) else []
-    return (vectors[:, kept], lengths[kept]) if np.any(kept) else None
+    positive = lengths > 1e-6 * max(1.0, lengths[0]) if len(lengths) else []
+    return (vectors[:, positive], lengths[positive]) if np.any(positive) else None
 
 
 def _similar(x, y, measure):
@@ -208,8 +208,8 @@ def _kept(lengths):
 def _squares(values):
     """σ² of a matrix, descending; rounding is 0."""
     gram = values @ values.T if len(values) <= values.shape[1] else values.T @ values
-    found = np.linalg.eigvalsh(gram)[::-1]
-    return np.where(found > 1e-14 * len(found) * max(found[0], 0.0), found, 0.0)
+    squares = np.linalg.eigvalsh(gram)[::-1]
+    return np.where(squares > 1e-14 * len(squares) * max(squares[0], 0.0), squares, 0.0)
 
 
 @one_sentence
@@ -280,12 +280,12 @@ def _jacobian(model, weights, inputs, outputs):
     whole = model(inputs[:2].clone()) if len(inputs) > 1 else None
     rows = []
     for i, x in enumerate(inputs.split(1)):
-        found = model(x.clone())
-        if not isinstance(found, torch.Tensor) or found.ndim != 2:
+        signal = model(x.clone())
+        if not isinstance(signal, torch.Tensor) or signal.ndim != 2:
             raise ValueError("the model must return one tensor (n, k)")
-        if not i and whole is not None and not torch.allclose(found, whole[:1], rtol=1e-3, atol=1e-5):
+        if not i and whole is not None and not torch.allclose(signal, whole[:1], rtol=1e-3, atol=1e-5):
             raise ValueError("the model mixes examples, or is random: outputs depend on the batch")
-        each = found[0] if outputs is None else found[0, list(outputs)]
+        each = signal[0] if outputs is None else signal[0, list(outputs)]
         for a, value in enumerate(each):
             last = a + 1 == len(each)
             gradients = torch.autograd.grad(value, weights, retain_graph=not last, materialize_grads=True)

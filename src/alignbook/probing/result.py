@@ -104,9 +104,9 @@ class Probe:
             for name, table in self.tables.items()
         }
         facts = {who: {k: _plain(v) for k, v in facts.items()} for who, facts in self.network.items()}
-        said = {"left_out": self.left_out, "examples": self.examples, "notes": self.notes}
-        said |= {"said": list(self.said), "data": self.data, "layers": list(self.layers), "made": self.made}
-        return {"network": facts, "tables": tables, **said}
+        words = {"left_out": self.left_out, "examples": self.examples, "notes": self.notes}
+        words |= {"said": list(self.said), "data": self.data, "layers": list(self.layers), "made": self.made}
+        return {"network": facts, "tables": tables, **words}
 
     @classmethod
     def from_dict(cls, stored: dict) -> "Probe":
@@ -201,7 +201,7 @@ def compare(*probes: Probe, **named: Probe) -> Probe:
     odd = [name for name, probe in every.items() if not isinstance(probe, Probe)]
     if len(every) < 2 or odd:
         raise ValueError("compare takes two or more probes" + (f": {odd[0]} is none" if odd else ""))
-    facts, tables, left_out, said = {}, {}, {}, []
+    facts, tables, left_out, remarks = {}, {}, {}, []
     for i, (name, probe) in enumerate(every.items()):
         names = {
             who: name if who == "network" else f"{who} ({name})"
@@ -215,24 +215,26 @@ def compare(*probes: Probe, **named: Probe) -> Probe:
             rows = rows[rows["network"].isin(names)]
             tables.setdefault(instrument, []).append(rows.assign(network=rows["network"].map(names)))
         left_out |= {f"{key} ({name})": why for key, why in probe.left_out.items()}
-        said += [f"{name}: {line}" for line in probe.said]
+        remarks += [f"{name}: {line}" for line in probe.said]
     start, first = next(iter(every.items()))
     if "initialisation" in first.network:
-        said.insert(0, f"random weights are those of {start}")
+        remarks.insert(0, f"random weights are those of {start}")
     if len({probe.data for probe in every.values()}) > 1:
-        said.insert(0, "the probes saw different examples: their numbers differ for that reason, too")
+        remarks.insert(0, "the probes saw different examples: their numbers differ for that reason, too")
     for instrument in tables:
         seen = {name: probe.examples.get(instrument) for name, probe in every.items()}
         counts = ", ".join(f"{name} {n}" for name, n in seen.items() if n)
         if len({n for n in seen.values() if n}) > 1:
-            said.insert(
+            remarks.insert(
                 0, f"{instrument} saw another number of examples each ({counts}): fix it by examples="
             )
     joined = {instrument: pd.concat(rows, ignore_index=True) for instrument, rows in tables.items()}
     joined = {instrument: rows for instrument, rows in joined.items() if len(rows)}
     missing = {i: "not measured in any" for i in _instruments(every) if i not in joined}
     layers = tuple(dict.fromkeys(pattern for probe in every.values() for pattern in probe.layers))
-    return Probe(facts, joined, left_out | missing, dict(first.examples), {}, tuple(said), first.data, layers)
+    return Probe(
+        facts, joined, left_out | missing, dict(first.examples), {}, tuple(remarks), first.data, layers
+    )
 
 
 def _instruments(every):

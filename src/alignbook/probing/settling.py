@@ -26,7 +26,7 @@ def settled(network, loss, seed):
 
     Raises ValueError where it cannot be told, and for targets that do not fit the outputs.
     """
-    said = masks.settle(network)
+    lines = masks.settle(network)
     rows, targets = network.few, network.data.targets
     outputs = outputs_of(returned := network.answer(rows))
     if loss is None:
@@ -38,11 +38,11 @@ def settled(network, loss, seed):
         task, line = understood(
             task, outputs, _number(returned), rows, lambda t: _number(network.answer(rows, t))
         )
-        said += [line] if line else []
+        lines += [line] if line else []
     if task.own is not None and not _mean(network, task):
         task = replace(task, whole=True)
-        said.append("the loss is no mean over examples: it is taken of all that an instrument sees at once")
-    return task, said
+        lines.append("the loss is no mean over examples: it is taken of all that an instrument sees at once")
+    return task, lines
 
 
 def _last(outputs, targets):
@@ -99,8 +99,8 @@ def _mean(network, task):
 
 
 def _number(returned):
-    found = loss_in(returned)
-    return None if found is None else float(found)
+    loss = loss_in(returned)
+    return None if loss is None else float(loss)
 
 
 def unfit(targets, shape):

@@ -50,12 +50,12 @@ def network(source, arch=None, say=None):
                 "module:callable"
             )
         plain = _called(arch) if ":" in arch else _torchvision(arch, state)
-        found = weights.fitted(plain, state)
-        if found.network is None:
-            raise AlignbookError(f"{source} does not fit the network: {found.why}")
-        if found.left and say is not None:
-            say(f"{source}: {found.left}")
-        return found.network
+        fitted = weights.fitted(plain, state)
+        if fitted.network is None:
+            raise AlignbookError(f"{source} does not fit the network: {fitted.why}")
+        if fitted.left and say is not None:
+            say(f"{source}: {fitted.left}")
+        return fitted.network
     library, _, name = source.partition(":")
     if library in LIBRARIES and name and not name.startswith("models."):
         return _of_library(library, name)
@@ -81,24 +81,24 @@ def _hugging_face(folder):
     except ImportError:
         raise AlignbookError(f"{folder} has a config.json: it needs transformers, or --arch") from None
 
-    def made():
+    def load():
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         kind = getattr(transformers, (config.architectures or [""])[0] or "AutoModel")
         if any(folder.glob("*.safetensors")) or any(folder.glob("*.bin")):
             return kind.from_pretrained(folder, local_files_only=True)
         return kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
 
-    return _tried(made, f"{folder} cannot be read")
+    return _tried(load, f"{folder} cannot be read")
 
 
 def _called(source):
-    found = named(source)
-    if isinstance(found, nn.Module):
-        return found
-    made = _tried(found, f"{source} cannot be called")
-    if not isinstance(made, nn.Module):
-        raise AlignbookError(f"{source} returns no nn.Module, but is of type {type(made).__name__}")
-    return made
+    thing = named(source)
+    if isinstance(thing, nn.Module):
+        return thing
+    network = _tried(thing, f"{source} cannot be called")
+    if not isinstance(network, nn.Module):
+        raise AlignbookError(f"{source} returns no nn.Module, but is of type {type(network).__name__}")
+    return network
 
 
 def earlier(source, arch=None, say=None):
@@ -144,9 +144,9 @@ def _torchvision(arch, state):
     if not sized:
         raise AlignbookError("the weights hold single numbers only")
     classes = len(sized[-1])  # the head's bias comes last
-    made = functools.partial(get_model, arch, weights=None, num_classes=classes)
-    inner = {"weights_backbone": None} if "segmentation" in str(_tried(made, arch).__class__) else {}
-    return _tried(lambda: made(**inner), f"{arch} cannot be made")
+    make = functools.partial(get_model, arch, weights=None, num_classes=classes)
+    inner = {"weights_backbone": None} if "segmentation" in str(_tried(make, arch).__class__) else {}
+    return _tried(lambda: make(**inner), f"{arch} cannot be made")
 
 
 def examples(source, n, *, split="test", size=None, seed=0, mean=None, std=None, say=None):

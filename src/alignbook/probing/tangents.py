@@ -40,19 +40,19 @@ def parameter_alignment(model, network, rows, centred, shuffled, layers=None, bu
     sketches = {whose: _sketches(w, buckets, generator) for whose, w in weights.items()}
     n, k = centred.shape
     # Allocated at once: one by one between gradients, sketches would hold the gradients' memory, too.
-    kept = {
+    gradients = {
         whose: [w.new_empty(n * k, w.numel() if sketch is None else buckets) for sketch in sketches[whose]]
         for whose, w in weights.items()
     }
     with torch.enable_grad():
         for i, row in enumerate(rows.split(1)):
-            _of_example(model(row), slice(i * k, (i + 1) * k), weights, sketches, kept)
+            _of_example(model(row), slice(i * k, (i + 1) * k), weights, sketches, gradients)
     targets = torch.stack([centred.flatten(), shuffled.flatten()], 1).to(next(iter(weights.values())).device)
-    found = np.array(
-        [_alignment([features.double() for features in kept.pop(whose)], targets) for whose in weights]
+    alignments = np.array(
+        [_alignment([features.double() for features in gradients.pop(whose)], targets) for whose in weights]
     )
     exact = np.array([len(sketches[whose]) == 1 for whose in weights])
-    return list(weights), found[:, 0], found[:, 1], exact
+    return list(weights), alignments[:, 0], alignments[:, 1], exact
 
 
 def named_weights(model):
@@ -64,7 +64,7 @@ def named_weights(model):
     }
 
 
-def _of_example(signal, where, weights, sketches, kept):
+def _of_example(signal, where, weights, sketches, rows):
     """Write the gradients of one example's outputs (1, k), or their sketches, into rows of ``kept``."""
     k = where.stop - where.start
     if signal.shape != (1, k):
@@ -75,7 +75,7 @@ def _of_example(signal, where, weights, sketches, kept):
         )
         for (whose, w), gradient in zip(weights.items(), gradients, strict=True):
             flat = (torch.zeros_like(w) if gradient is None else gradient).flatten()
-            for features, sketch in zip(kept[whose], sketches[whose], strict=True):
+            for features, sketch in zip(rows[whose], sketches[whose], strict=True):
                 features[where.start + a] = flat if sketch is None else sketch(flat)
 
 

@@ -18,9 +18,9 @@ TENSORS = ("logits", "out", "last_hidden_state")  # of an object or dict that a 
 def outputs_of(returned):
     """The tensor of what a network returned: itself, ``.logits``, ``["out"]``, or the first of a tuple."""
     for name in TENSORS:
-        found = returned.get(name) if isinstance(returned, dict) else getattr(returned, name, None)
-        if isinstance(found, torch.Tensor):
-            return found
+        outputs = returned.get(name) if isinstance(returned, dict) else getattr(returned, name, None)
+        if isinstance(outputs, torch.Tensor):
+            return outputs
     if isinstance(returned, dict):
         tensors = [v for v in returned.values() if isinstance(v, torch.Tensor)]
         if len(tensors) == 1:
@@ -38,10 +38,10 @@ def outputs_of(returned):
 def loss_in(returned):
     """The loss that a network returned beside its outputs, a tensor; None: it returned none."""
     if isinstance(returned, tuple | list):
-        found = next((part for part in returned if _number(part)), None)
+        loss = next((part for part in returned if _number(part)), None)
     else:
-        found = returned.get("loss") if isinstance(returned, dict) else getattr(returned, "loss", None)
-    return found.reshape(()) if isinstance(found, torch.Tensor) and found.numel() == 1 else None
+        loss = returned.get("loss") if isinstance(returned, dict) else getattr(returned, "loss", None)
+    return loss.reshape(()) if isinstance(loss, torch.Tensor) and loss.numel() == 1 else None
 
 
 def _number(part):
@@ -213,10 +213,10 @@ class Task:
 
 def stated_loss(outputs, _):
     """The loss that the network itself returned with these outputs."""
-    found = getattr(outputs, "stated", None)
-    if found is None:
+    loss = getattr(outputs, "stated", None)
+    if loss is None:
         raise ValueError("the network returns no loss of its own")
-    return found
+    return loss
 
 
 def is_mean(loss, outputs, targets):

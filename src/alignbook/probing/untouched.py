@@ -32,9 +32,9 @@ def untouched(*networks):
     Values of parameters and buffers, modes, attributes, what lists and dicts among the attributes hold, and
     the states of random generators. Memory: a copy of the weights.
     """
-    kept = [_Kept(module) for network in networks for module in network.modules()]
+    modules = [_Kept(module) for network in networks for module in network.modules()]
     tensors = {}
-    for module in kept:
+    for module in modules:
         for value in module.tensors():
             storage = value.detach()
             tensors.setdefault(id(value), (value, storage, storage.clone()))
@@ -42,7 +42,7 @@ def untouched(*networks):
         try:
             yield
         finally:
-            for module in kept:
+            for module in modules:
                 module.restore()
             with torch.no_grad():
                 for value, storage, before in tensors.values():

@@ -89,7 +89,7 @@ def safetensors(path):
             raise ValueError("this is no safetensors file")
         header = json.loads(file.read(size))
         content = bytearray(file.read())
-    found = {}
+    tensors = {}
     for name, entry in header.items():
         if name == "__metadata__":
             continue
@@ -101,8 +101,8 @@ def safetensors(path):
         if not 0 <= start <= stop <= len(content) or stop - start != count * kind.itemsize:
             raise ValueError(f"{name} does not fit into the file")
         values = torch.frombuffer(content, dtype=kind, count=count, offset=start) if count else torch.empty(0)
-        found[name] = values.to(kind).reshape(shape).clone()
-    return found
+        tensors[name] = values.to(kind).reshape(shape).clone()
+    return tensors
 
 
 def plain(state: Mapping) -> dict[str, torch.Tensor]:

@@ -68,11 +68,13 @@ def alignment(subject):
     taken in no unit, as :func:`alignbook.probing.features.features` takes them. Random features have about
     k / n.
     """
-    count, found, left = spectra(
+    count, spectra_of, left = spectra(
         subject.network, subject.task, subject.rows, subject.seed, coordinates=COORDINATES
     )
     subject.left.update(left)
-    return {(name, ""): float(share[min(count, len(share)) - 1]) for name, ((share, *_), *_) in found.items()}
+    return {
+        (name, ""): float(share[min(count, len(share)) - 1]) for name, ((share, *_), *_) in spectra_of.items()
+    }
 
 
 def tangent(subject):
@@ -82,10 +84,10 @@ def tangent(subject):
         if not network(network.few).isfinite().all():
             raise DoesNotApply("the network's outputs are not finite")
     most = memory.room("tangent", network, task, subject.rows, None, budget.Limits())
-    found = tangents(network, task, subject.rows, subject.seed, most=min(most, TANGENT), chance=False)
-    whose = zip(found["layer"], found["parameter"], strict=True)
-    values = dict(zip(whose, found["alignment"].astype(float), strict=True))
-    if not np.isfinite(found["alignment"]).any():
+    table = tangents(network, task, subject.rows, subject.seed, most=min(most, TANGENT), chance=False)
+    whose = zip(table["layer"], table["parameter"], strict=True)
+    values = dict(zip(whose, table["alignment"].astype(float), strict=True))
+    if not np.isfinite(table["alignment"]).any():
         raise DoesNotApply("every layer's kernel is constant")
     subject.left.update({
         layer if parameter == "weight" else f"{layer} {parameter}": "its kernel is constant"
@@ -102,12 +104,12 @@ def curvature(subject):
         raise DoesNotApply("none of these examples has a class")
     rows = budget.spread(rows, min(CURVED, len(rows)))
     product = hessian(subject.network, task, rows, CURVED, least=2)
-    found = lanczos(
+    pairs = lanczos(
         product, product.size, 1, TOLERANCE, 20, PRODUCTS, subject.seed, product.dtype, product.device
     )
     if line := asymmetry(product, product, subject.seed):
         subject.said.append(line)
-    return {WHOLE: float(found.values[0])}
+    return {WHOLE: float(pairs.values[0])}
 
 
 def filters(subject):
@@ -143,8 +145,8 @@ def deviation(subject):
     both, apart = weights.shared(subject.start, {name: weight for name, (_, weight) in wanted.items()})
     if wanted.keys() - both.keys():
         raise DoesNotApply("; ".join(line for line in apart if not line.startswith("only before")))
-    found = weight_deviation(*({name: both[name][i] for name in wanted} for i in (0, 1)))
-    return {wanted[name][0]: value for name, value in found.layers.items()} | {WHOLE: found.total}
+    moved = weight_deviation(*({name: both[name][i] for name in wanted} for i in (0, 1)))
+    return {wanted[name][0]: value for name, value in moved.layers.items()} | {WHOLE: moved.total}
 
 
 INSTRUMENTS = {

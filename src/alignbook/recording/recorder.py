@@ -192,8 +192,8 @@ class Recorder:
         """One row per step, instrument, layer (empty for the network) and parameter, with its ``value``."""
         rows = [
             (step, name, *whose, value)
-            for (step, name), found in sorted(self._rows.items(), key=self._order)
-            for whose, value in found.items()
+            for (step, name), values in sorted(self._rows.items(), key=self._order)
+            for whose, value in values.items()
         ]
         return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -248,18 +248,18 @@ class Recorder:
     def state_dict(self) -> dict:
         """All that a resumed run needs: plain numbers, and the weights at the start as tensors."""
         rows = [
-            [step, name, [[*whose, value] for whose, value in found.items()]]
-            for (step, name), found in self._rows.items()
+            [step, name, [[*whose, value] for whose, value in values.items()]]
+            for (step, name), values in self._rows.items()
         ]
         state = {"rows": rows, "start": self._start, "budget": self._budget.state_dict()}
         return state | {"left_out": dict(self.left_out), "unfit": sorted(self._unfit)}
 
     def load_state_dict(self, state: Mapping) -> None:
         """Go on from :meth:`state_dict`. Raises ValueError for another thing, and then changes nothing."""
-        found = taken(state)
-        vars(self._budget).update(found["budget"])
-        self._rows, self.left_out, self._unfit = found["rows"], found["left_out"], found["unfit"]
-        self._start = self._start if found["start"] is None else found["start"]
+        fields = taken(state)
+        vars(self._budget).update(fields["budget"])
+        self._rows, self.left_out, self._unfit = fields["rows"], fields["left_out"], fields["unfit"]
+        self._start = self._start if fields["start"] is None else fields["start"]
         self._continued = self._continued or bool(self._rows)
         self._stopped = self._last = None
 
@@ -339,12 +339,12 @@ class Recorder:
             rows = network.few
             lines = network.prepared(rows)
             before = network.data.targets
-            task, said = settling.settled(network, self._loss, self._seed)
+            task, remarks = settling.settled(network, self._loss, self._seed)
             if network.data.targets is not before:  # some are padding
                 self._data = replace(self._data, targets=network.data.targets.cpu())
             with torch.no_grad():
                 network.fit(network(rows), MEMORY)
-            self.said = tuple(dict.fromkeys([*self.said, *lines, *said]))
+            self.said = tuple(dict.fromkeys([*self.said, *lines, *remarks]))
             called = network.key, network.changes, network.batch
             self._known = replace(task, targets=task.targets.cpu()), called
         task, (network.key, network.changes, network.batch) = self._known
@@ -353,7 +353,7 @@ class Recorder:
 
 def _named(instruments):
     """{name: callable (Subject) → {(layer, parameter): number}} from names and callables."""
-    found = {}
+    measures = {}
     if not callable(instruments) and not isinstance(instruments, Iterable):
         raise ValueError(f"instruments must be names or functions, not {instruments!r}")
     for one in [instruments] if isinstance(instruments, str) or callable(instruments) else instruments:
@@ -363,12 +363,12 @@ def _named(instruments):
             name, measure = one, INSTRUMENTS[one]
         else:
             raise ValueError(f"there is no instrument {on_one_line(repr(one))}: {', '.join(INSTRUMENTS)}")
-        if found.get(name, measure) is not measure:  # a name that is one twice counts once
+        if measures.get(name, measure) is not measure:  # a name that is one twice counts once
             raise ValueError(f"two instruments are called {name!r}: give each a __name__ of its own")
-        found[name] = measure
-    if not found:
+        measures[name] = measure
+    if not measures:
         raise ValueError("there are no instruments")
-    return found
+    return measures
 
 
 def _own(function):
