@@ -159,6 +159,11 @@ def _probe_arguments(probe):
         "--before", action="append", metavar="NETWORK",
         help="the network at another time, measured beside it; may be given several times",
     )  # fmt: skip
+    _data_arguments(probe)
+    _measuring_arguments(probe)
+
+
+def _data_arguments(probe):
     probe.add_argument(
         "--data", default="photos",
         help="an image set's name, an .npz with x and y, or a folder (default: photos, which come with the "
@@ -187,6 +192,9 @@ def _probe_arguments(probe):
         "from -1 to 1",
     )
     probe.add_argument("-n", dest="count", type=count, default=1000, help="examples to draw (default: 1000)")
+
+
+def _measuring_arguments(probe):
     probe.add_argument(
         "--examples", type=count, help="examples that each instrument sees (default: what time allows)"
     )

@@ -158,15 +158,7 @@ def probe(
     )  # fmt: skip
     session.said += [*data.said, *ranges(data, network), *lines(network, parameters)]
     session.left_out |= dict.fromkeys((name for name in without if name in INSTRUMENTS), "left out as asked")
-    states = {}
-    for who, earlier in _earlier(before).items():
-        fitted = _before(earlier, network, where)
-        states[who] = fitted.state
-        session.said += [f"{who}: {fitted.left}"] if fitted.left else []
-        if fitted.network is not None:
-            networks[who] = Network(fitted.network, data, forward)
-        else:
-            session.said.append(f"{who}: {fitted.why}; only its weights are compared")
+    states = _add_earlier(networks, before, session, data, forward)
     if FRESH not in without:
         _add_random(networks, seed, limits, session, data, forward)
     for each in networks.values():
@@ -230,6 +222,20 @@ def _earlier(before):
             raise ValueError(f"a network before cannot be called {taken.pop()!r}")
         return dict(before)
     return {"before": before}
+
+
+def _add_earlier(networks, before, session, data, forward):
+    """Add the networks before to the others, where their weights fit; {name: state dict}."""
+    network, states = networks["network"].model, {}
+    for who, earlier in _earlier(before).items():
+        fitted = _before(earlier, network, device_of(network))
+        states[who] = fitted.state
+        session.said += [f"{who}: {fitted.left}"] if fitted.left else []
+        if fitted.network is not None:
+            networks[who] = Network(fitted.network, data, forward)
+        else:
+            session.said.append(f"{who}: {fitted.why}; only its weights are compared")
+    return states
 
 
 def _before(earlier, network, device):
