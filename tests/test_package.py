@@ -120,4 +120,5 @@ def test_every_file_that_the_guides_name_is_there():
     place = re.compile(r"(?<![\w./])(?:notebooks|src|tests|scripts|book)/[\w./-]+\w")
     named = {name for guide in guides for name in place.findall(guide.read_text())}
     assert len(named) > 8
-    assert not {name for name in named if not (paths.root() / name).exists()}
+    missing = {name for name in named if not (paths.root() / name).exists()}
+    assert all(name.endswith("_something") for name in missing)  # a study that a reader may make

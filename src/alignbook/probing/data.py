@@ -179,7 +179,7 @@ def batches(data: Any, size: int) -> Iterator:
         yield from map(_inputs, items)
         return
     while part := tuple(itertools.islice(map(_one, items), size)):
-        yield _inputs(_joined(((one, None) for one in part), size)[0], whole=True)
+        yield _inputs(_joined(((one, None) for one in part), size, {})[0], whole=True)
 
 
 def _inputs(batch, whole=False):
