@@ -20,7 +20,7 @@ body { font: 16px/1.55 system-ui, sans-serif; margin: 0 auto; padding: 1rem; max
 h1 { line-height: 1.2; overflow-wrap: anywhere; } h2 { margin-top: 2.5rem; } a { color: var(--link); }
 figure { margin: 1rem 0; } svg { width: 100%; height: auto; background: #fff; border-radius: 6px; }
 .muted, figcaption { color: var(--muted); font-size: 0.9rem; }
-.scroll { overflow-x: auto; } code { overflow-wrap: anywhere; }
+.ab-scroll { overflow-x: auto; } code { overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; font-size: 0.9rem; }
 th, td { text-align: left; padding: 0.3rem 0.6rem 0.3rem 0; vertical-align: top; }
 tbody tr { border-top: 1px solid var(--line); }
@@ -136,7 +136,7 @@ def _table(frame, index=False):
     frame = frame.astype(object).where(frame.notna(), "")
     frame = frame.map(lambda v: digits(v) if isinstance(v, float) else f"{v:,}" if type(v) is int else str(v))
     with pd.option_context("display.max_colwidth", None):
-        return f'<div class="scroll">{frame.to_html(index=index, border=0)}</div>'
+        return f'<div class="ab-scroll">{frame.to_html(index=index, border=0, classes="ab-table")}</div>'
 
 
 def _remarks(probe):
