@@ -154,7 +154,7 @@ def test_numbers_are_those_of_float32_inside_of_autocast():
     plain, alike = alignbook.probe(net, x, y, without=only), alignbook.layer_cka(net, x)
     with torch.autocast("cpu", torch.bfloat16):
         found, cka = alignbook.probe(net, x, y, without=only), alignbook.layer_cka(net, x)
-    assert found.as_dict() == plain.as_dict() and "curvature" in found.tables
+    assert found.as_dict() | {"made": 0} == plain.as_dict() | {"made": 0} and "curvature" in found.tables
     assert cka.equals(alike)
 
 
