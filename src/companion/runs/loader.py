@@ -1,10 +1,9 @@
 """YAML as parameters are written in it. The one module of the command that needs PyYAML."""
 
 import re
+import reprlib
 
 import yaml
-
-from .parameters import _short
 
 
 class Loader(yaml.SafeLoader):
@@ -19,7 +18,7 @@ class Loader(yaml.SafeLoader):
         except (ValueError, TypeError, AttributeError, LookupError):  # of a tag, as in !!int x
             kind = node.tag.rpartition(":")[2]
             raise yaml.constructor.ConstructorError(
-                None, None, f"{_short(node.value)} is no {kind}", node.start_mark
+                None, None, f"{reprlib.repr(node.value)} is no {kind}", node.start_mark
             ) from None
 
     def construct_mapping(self, node, deep=False):
