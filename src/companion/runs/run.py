@@ -188,7 +188,8 @@ def run(
 def run_values(notebook: notebooks.Notebook, values: dict, *, recompute: str | None = None, **how) -> Run:
     """Like :func:`run`, of the resolved ``values`` of all parameters."""
     jobs = jobs_of(notebook, values)
-    stored = run_jobs(jobs, recompute=recompute or default_recompute(jobs), **how)
+    recompute = default_recompute(jobs) if recompute is None else recompute
+    stored = run_jobs(jobs, recompute=recompute, **how)
     results_run = _run(notebook, parameters.profile_of(notebook, values), values, stored)
     if results_run.stale:
         warnings.warn(results_run.stale_line, Stale, stacklevel=3)
