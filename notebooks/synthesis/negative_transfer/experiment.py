@@ -16,7 +16,7 @@ from alignbook.seeding import numpy_stream, torch_stream
 from alignbook.training import loop
 from companion.jobs import Job
 
-from .arms import DOUBLED, ADDED, REALIGNED, REVIVED, SHUFFLED, TASKS, TRANSFERRED, UNTRAINED
+from .arms import ADDED, DOUBLED, REALIGNED, REVIVED, SHUFFLED, TASKS, TRANSFERRED, UNTRAINED
 
 STEP_COUNTS = 200  # at which the test error is looked at, log-spaced
 

@@ -6,7 +6,7 @@ import pandas as pd
 from companion.over_seeds import at
 from companion.statements import Case, Number, Statement
 
-from .arms import DOUBLED, ADDED, REALIGNED, REVIVED, SHUFFLED, TRANSFERRED, UNTRAINED
+from .arms import ADDED, DOUBLED, REALIGNED, REVIVED, SHUFFLED, TRANSFERRED, UNTRAINED
 
 UNRELATED = "unrelated"
 

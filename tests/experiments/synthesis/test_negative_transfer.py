@@ -55,7 +55,7 @@ def test_only_silent_units_are_revived_and_restored_alignment_is_the_largest():
 
 
 def rows(**log2):
-    """Four runs at each of two step sizes with these log2 errors, an arm each, others 0; with little noise."""
+    """Four runs at each of two step sizes with these log2 errors of arms, others 0, and little noise."""
     return pd.DataFrame(
         {
             "seed": seed,
