@@ -7,7 +7,7 @@ this folder. A study has
     ``jobs(parameters) -> list[Job]`` and ``compute(**arguments, device, report) -> DataFrame``: what is
     computed, stored, and counted by the code's digest;
 ``reading.py``
-    ``STATEMENTS`` and ``NUMBERS``: what the paper says, each with how it is measured from the stored table. It
+    ``STATEMENTS`` and ``NUMBERS``: what the paper says, each with how the stored table measures it. It
     imports no torch, and changing it makes no result stale.
 
 What several studies of a paper share stands in ``notebooks/<paper>/shared/``, computing apart from judging.
