@@ -226,9 +226,9 @@ class Checkout:
         """(exit status, standard output, standard error)"""
         if all(name.startswith("ALIGNBOOK_") for name in environment):
             command = ["-m", "alignbook.cli", *arguments]
-            return self.forks.run(command, self.root, self.environment(**environment), timeout=180)
+            return self.forks.run(command, self.root, self.environment(**environment), timeout=900)
         process = self.start(*arguments, **environment)
-        out, err = process.communicate(timeout=180)
+        out, err = process.communicate(timeout=900)
         return process.returncode, out, err
 
     def python(self, code, fresh=False, **environment):
@@ -239,7 +239,7 @@ class Checkout:
             run = subprocess.run(command, cwd=self.root, env=environment, text=True, capture_output=True)
             status, out, err = run.returncode, run.stdout, run.stderr
         else:
-            status, out, err = self.forks.run(command, self.root, environment, timeout=180)
+            status, out, err = self.forks.run(command, self.root, environment, timeout=900)
         assert status == 0, err
         return out.strip().splitlines()[-1]
 

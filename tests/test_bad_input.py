@@ -179,6 +179,7 @@ def test_a_broken_study_leaves_the_others_alone(toys, monkeypatch, capsys, case)
 def test_the_book_tells_all_broken_notebooks_before_it_computes(toys):
     from companion.pages import book
 
+    (toys.root / "_toc.yml").write_text("root: index\nchapters:\n- file: toy/index\n")
     toys.second_experiment.write_text("def jobs(:\n")
     toys.notebook.write_text("# Nothing\n")
     with pytest.raises(AlignbookError) as error:

@@ -217,24 +217,13 @@ def test_a_full_disk_names_the_build_folder(monkeypatch, tmp_path):
     assert system.reason(shutil.Error("odd")) == "odd"
 
 
-def test_a_study_of_a_paper_without_a_chapter_is_told_and_left_out(monkeypatch, checkout):
+def test_a_study_of_a_paper_without_a_chapter_is_told_and_left_out():
     from companion.pages import book
 
-    monkeypatch.setenv("ALIGNBOOK_ROOT", str(checkout.root))
-    (checkout.root / "_toc.yml").write_text("root: index\nchapters:\n- file: toy/index\n")
+    toc = "root: index\nchapters:\n- file: toy/index\n"
     books, said = [SimpleNamespace(name=f"{paper}/fig01_x", paper=paper) for paper in ("toy", "other")], []
-    assert book._listed(books, said.append) == books[:1]
+    assert book._listed(books, toc, said.append) == books[:1]
     assert said[0].startswith("other/fig01_x is left out of the book: no chapter other/index in _toc.yml")
-
-
-def test_kernels_start_where_the_folder_for_temporary_files_has_a_long_name(monkeypatch, tmp_path):
-    from companion.pages import kernels
-
-    folder = tmp_path / ("d" * 120)
-    folder.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(folder))
-    with kernels.forked({}) as manager:
-        assert manager is None
 
 
 def test_a_data_set_of_ones_own_is_told_how_to_be_used(checkout, tmp_path):

@@ -2,13 +2,10 @@
 
 import ctypes
 import os
-import subprocess
-import sys
 
 import pytest
 
 from alignbook import system
-from companion.pages import book
 
 
 def folders(tmp_path):
@@ -49,23 +46,6 @@ def test_what_is_not_there_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         system.exchange(new, tmp_path / "nothing")
     assert (new / "page").read_text() == "new"
-
-
-def test_a_notebook_that_a_killed_run_left_is_cleared_and_others_are_not(tmp_path):
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    names = {
-        f".fig.v2.{dead.pid}.partial.ipynb": False,
-        f".fig.{os.getpid()}.partial.ipynb": True,
-        f".fig.{os.getppid()}.partial.ipynb": True,
-        ".fig.mine.partial.ipynb": True,
-        "fig-quick.ipynb": True,
-    }
-    for name in names:
-        (tmp_path / name).write_text("{}")
-    book._clear_partial(tmp_path)
-    assert {name: (tmp_path / name).exists() for name in names} == names
-    assert not system.runs(10**30)
 
 
 def test_a_system_without_locks_says_so_once(tmp_path, monkeypatch, capsys):

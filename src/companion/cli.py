@@ -315,10 +315,7 @@ def _decide(options):
 
 
 def _status(options):
-    from companion.runs import kept
-
-    keys = {}
-    rows, status = _of_every_notebook(lambda notebook: kept.status(notebook, keys))
+    rows, status = _of_every_notebook(_stored)
     if options.json:
         print_json(rows)
         return status
@@ -341,21 +338,49 @@ def _status(options):
     return status
 
 
+def _stored(notebook):
+    """A row per profile: how many jobs it asks for, and how many are stored, stale, drifted, diverged."""
+    from companion.runs.job import choose_device
+    from companion.runs.run import jobs_of
+
+    rows, kind = [], choose_device("auto")
+    for profile in parameters.PROFILES:
+        jobs = jobs_of(notebook, parameters.resolve(notebook, profile))
+        stored = [item for item in map(results.peek, jobs) if item]
+        drifts = {item.job.name: why for item in stored if (why := item.drift(kind))}
+        reasons = {item.job.name: why for item in stored if (why := item.stale())}
+        rows.append(
+            {
+                "notebook": notebook.name,
+                "profile": profile,
+                "jobs": len(jobs),
+                "stored": len(stored),
+                "stale": len(reasons),
+                "why": reasons,
+                "drifted": len(drifts),
+                "drift": {name: list(why) for name, why in drifts.items()},
+                "diverged": sum(item.diverged for item in stored),
+            }
+        )
+    return rows
+
+
 def _claims(options):
-    from companion import claims
-    from companion.runs import kept
+    from companion import claims, records
 
-    keys = {}
-
-    def look(notebook):
-        found = kept.claims(notebook, keys)
-        named = {"notebook": notebook.name, "profile": found["profile"]} if found else {}
-        return [named | claim for claim in (found["claims"] if found else [])]
-
-    rows, status = _of_every_notebook(look)
+    judged = records.stored(notebook.name for notebook in notebooks.every())
+    errors = dict.fromkeys(str(each) for each in judged.values() if isinstance(each, AlignbookError))
+    for line in errors:
+        print(f"alignbook: {line}", file=sys.stderr)
+    rows = [
+        {"notebook": record.name, "profile": record.profile} | claim.as_dict()
+        for record in judged.values()
+        if isinstance(record, records.Record)
+        for claim in record.claims
+    ]
     if options.json:
         print_json(rows)
-        return status
+        return 2 if errors else 0
     width = max((len(row["outcome"]) for row in rows), default=0)
     for row in rows:
         kind = "".join(f", {word}" for word in ("headline", "ours") if row[word])
@@ -364,7 +389,7 @@ def _claims(options):
     heads = [row for row in rows if row["headline"]]
     print(f"\n{len(rows)} claims: {_counts(rows, claims.OUTCOMES)}")
     print(f"{len(heads)} headlines: {_counts(heads, claims.OUTCOMES)}")
-    return status
+    return 2 if errors else 0
 
 
 def _counts(rows, outcomes):

@@ -1,19 +1,16 @@
 """What is generated around the notebooks' pages, on made-up notebooks."""
 
-import os
 import re
-import time
-from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
-import nbformat
 import pytest
 import yaml
 
 from companion.claims import Claim
 from companion.findings import Finding
-from companion.pages import claim_tables, contents, executed, glance, kernels, record, scorecard
+from companion.pages import claim_tables, contents, glance, scorecard
+from companion.records import Record
 
 PAPERS = {"one": "The first paper", "two": "The second paper"}
 TOC = """
@@ -66,21 +63,13 @@ def claims(*outcomes, headline=True, group=None, ours=False):
 
 
 def made(name="one/a", found=(), finding="It rises to 3."):
-    return record.Record(
+    return Record(
         name=name, title=f"Does {name} rise?", label="Paper Fig. 1", subject=f"Does {name} rise?",
         statement="c_l rises", profile="quick", shown_profile="quick",
         finding=Finding(finding, "It falls after that."), claims=list(found) or claims("holds"),
         figure={"file": "f.svg", "alt": "A <line>"}, seeds=3, runs=4, stale=0, diverged=0,
-        computing=5.0, rendering=1.0, devices=["a processor"],
+        computing=5.0, devices=["a processor"],
     )  # fmt: skip
-
-
-def test_a_record_is_read_as_it_was_written():
-    kept = made(found=claims("holds", "contradicted", group="together", ours=True))
-    assert record.read(kept.written()) == kept
-    for broken in ("{}", "[]", kept.written().replace('"seeds"', '"seed"'), kept.written()[:-5]):
-        with pytest.raises((ValueError, KeyError, TypeError, AttributeError)):
-            record.read(broken)
 
 
 @pytest.mark.parametrize(
@@ -122,61 +111,3 @@ def test_the_scorecard_has_a_sign_per_statement_that_leads_to_it():
     text = scorecard.write(PAPERS, [made(found=[*together, alone])])
     signs = re.findall(r'class="ab-sign ab-([\w-]+)" href="([^"]*)"', text)
     assert signs == [("in-part", "one/a.html#claim-c0"), ("contradicted", "one/a.html#claim-alone")]
-
-
-def test_a_kept_notebook_counts_only_whole_and_under_its_key(tmp_path, monkeypatch):
-    monkeypatch.setenv("ALIGNBOOK_BUILD", str(tmp_path))
-    notebook = SimpleNamespace(name="one/a")
-    source = tmp_path / "source.ipynb"
-    source.write_text("{}")
-    executed.keep(notebook, "quick", "key", source, made())
-    path, kept = executed.find(notebook, "quick", "key")
-    assert path.read_text() == "{}" and kept == made()
-    assert executed.find(notebook, "quick", "another") is None
-    assert executed.find(notebook, "paper", "key") is None
-    path.write_text("{ }")
-    assert executed.find(notebook, "quick", "key") is None
-
-
-@pytest.mark.parametrize("fork", [False, True])
-def test_what_a_kernel_says_of_itself_reaches_no_reader(fork, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr(kernels, "IMPORTS", ("ipykernel.kernelapp",))
-    from nbclient import NotebookClient
-
-    text = "import sys\nprint('a socket', file=sys.__stderr__, flush=True)\nprint('a cell', file=sys.stderr)"
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text)])
-    with kernels.forked({}) if fork else nullcontext() as manager, open(tmp_path / "said", "wb") as said:
-        spoken = kernels.speaking_to(said, manager)
-        NotebookClient(notebook, kernel_name="python3", kernel_manager_class=spoken).execute()
-    assert "a cell" in "".join(output["text"] for output in notebook.cells[0].outputs)
-    printed = capfd.readouterr()
-    assert "socket" not in printed.err and not printed.out  # no advice on how to leave the kernel
-
-
-def test_forked_kernels_run_code_and_end(monkeypatch):
-    monkeypatch.setattr(kernels, "IMPORTS", ("ipykernel.kernelapp", "json"))
-    from nbclient import NotebookClient
-
-    with kernels.forked({}) as manager:
-        if manager is None:
-            pytest.skip("kernels are forked on Linux alone")
-        ran = []
-        for text in ("import os, json; print(os.getpid(), os.getppid())", "print(0, 0)"):
-            notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text)])
-            NotebookClient(notebook, kernel_name="python3", kernel_manager_class=manager).execute()
-            ran.append([int(number) for number in notebook.cells[0].outputs[0]["text"].split()])
-        assert ran[1] == [0, 0]
-        kernel, server = ran[0]
-        deadline = time.monotonic() + 10
-        while alive(kernel) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not alive(kernel) and alive(server)
-    assert not alive(server)
-
-
-def alive(process):
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True

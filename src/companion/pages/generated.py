@@ -3,13 +3,11 @@
 import html
 import json
 import re
-import shutil
 
-from alignbook import paths, system
+from alignbook import paths
 from companion.pages import (
     bench_page,
     chapter,
-    executed,
     glance,
     ideas,
     one_network,
@@ -43,7 +41,7 @@ PAPERS = {  # chapters, by their folder
 def write(books, records, pages):
     """Write the pages that no one types, and that show what the studies found, into the folder ``pages``.
 
-    books : list of Notebook, in the order of the book; records : {name: record.Record}
+    books : list of Notebook, in the order of the book; records : {name: Record}
     """
     ordered = [records[book.name] for book in books]
     (pages / "home.txt").write_text(chapter.home(PAPERS, ordered), encoding="utf-8")
@@ -64,35 +62,16 @@ def write(books, records, pages):
 
 def write_apart(pages):
     """Write those that follow from no study's results into the folder ``pages``."""
-    prose, measured = paths.root() / "book", paths.root() / "benchmarks" / "results"
-    _drawn(pages, bench_page, bench_page.write, measured, prose / "benchmarks.md")
-    _drawn(pages, probe_page, probe_page.guide, paths.root() / probe_page.EXAMPLE)
-    example = paths.root() / recorder_page.EXAMPLE
-    if example.is_file():
-        _drawn(pages, recorder_page, recorder_page.write, example, prose / "recorder.md")
-    _drawn(pages, ideas, ideas.draw)
-    _drawn(pages, playground, playground.draw)
+    bench_page.write(pages)
+    probe_page.guide(pages)
+    if (paths.root() / recorder_page.EXAMPLE).is_file():
+        recorder_page.write(pages)
+    ideas.draw(pages)
+    playground.draw(pages)
     if one_network.folder().is_dir():
-        _drawn(pages, traps, traps.draw, one_network.folder(), one_network.folder(traps.STATISTICS))
-        _drawn(pages, tour, tour.draw, one_network.folder(), prose / "tour.md")
+        traps.draw(pages)
+        tour.draw(pages)
     reference.write(pages)
-
-
-def _drawn(pages, module, draw, *shows):
-    """Write into ``pages`` what ``draw(folder)`` writes, drawn anew only where something has changed.
-
-    module : the module that draws; shows : files and folders, besides its sources, that it shows
-    """
-    kept = paths.build() / "executed" / module.__name__.rpartition(".")[2]
-    key = executed.digest_of(*shows, *executed.sources(module.__name__))
-    mark = kept.with_suffix(".txt")
-    made = mark.read_text(encoding="utf-8") if mark.is_file() else ""
-    if not kept.is_dir() or made != f"{key} {executed.digest_of(kept)}":
-        shutil.rmtree(kept, ignore_errors=True)
-        kept.mkdir(parents=True)
-        draw(kept)
-        system.replace(mark, f"{key} {executed.digest_of(kept)}".encode())
-    shutil.copytree(kept, pages, dirs_exist_ok=True)
 
 
 def _status(records):
@@ -104,8 +83,7 @@ def _status(records):
             "up the stored runs, each on one thread unless more are named; one run can hold several seeds,",
             "and one seed can take several runs. *Seeds* is the parameter of that name, and a dash stands",
             "for a study that has none. *Diverged* counts runs whose training loss stopped being finite;",
-            "they are left out of all numbers. *Rendering* is the execution of the notebook from what is",
-            "stored, when it was last executed. A processor without family and model is one whose runs were",
+            "they are left out of all numbers. A processor without family and model is one whose runs were",
             "stored without them. [](reading) explains profile and state.",
             "",
             tables.table([_status_row(record) for record in records], "status"),
@@ -124,7 +102,6 @@ def _status_row(record):
         "Runs": record.runs,
         "Diverged": record.diverged,
         "Computing": page.duration(record.computing),
-        "Rendering": f"{record.rendering:.1f} s",
     }
 
 

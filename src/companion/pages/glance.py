@@ -1,6 +1,8 @@
 """Generated pages that show many notebooks at a glance: cards of the chapters, all findings."""
 
+import hashlib
 import html
+import json
 import re
 from collections import Counter
 
@@ -70,6 +72,18 @@ def opening(text):
 
 def _link(record, page):
     return f'<a href="{page}.html">{marked(record.subject)}<span> · {html.escape(record.label)}</span></a>'
+
+
+def first_figure(executed):
+    """The first figure of a notebook's file: its ``file`` in the built book and its ``alt``, or None."""
+    for cell in json.loads(executed.read_text(encoding="utf-8"))["cells"]:
+        for output in cell.get("outputs", ()):
+            if svg := output.get("data", {}).get("image/svg+xml"):
+                svg = "\n".join("".join(svg).splitlines())  # MyST-NB names the file of an output by this
+                image = cell["metadata"].get("mystnb", {}).get("image", {})
+                digest = hashlib.sha256(svg.encode()).hexdigest()
+                return {"file": f"{digest}.svg", "alt": image.get("alt", "")}
+    return None
 
 
 def thumbnail(record, up):

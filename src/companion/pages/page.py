@@ -3,9 +3,8 @@
 import base64
 import html
 import inspect
-import json
 import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 
 import pandas as pd
@@ -22,7 +21,6 @@ from companion.pages.tables import folded, lettered_prose, marked, measured, num
 from companion.runs import notebooks, parameters, plans, results
 from companion.runs.run import FAITHFUL, Run, jobs_of, load_values
 
-SAID = "alignbook"  # of a page's first output: the metadata that other pages are made from
 _CODE = re.compile(r"`([^`]+)`")
 TOY = "embedded stand-in data, toy sizes: reproduces nothing"
 LARGEST = 500_000  # bytes of a figure's data, which stand in the page itself
@@ -37,12 +35,7 @@ class Page:
         self.notebook = notebooks.find(run.name)
         style.apply()
         _vector_figures()
-        said = {
-            "finding": asdict(self.judged.finding),
-            "claims": [asdict(claim) for claim in self.judged.claims],
-        }
-        # As text, since messages between processes know no infinite numbers.
-        display(HTML(head(run, self.judged)), metadata={SAID: json.dumps(said)})
+        display(HTML(head(run, self.judged)))
 
     def key_numbers(self):
         """The numbers beside the figure, at most three; with the paper's where it prints any of them."""

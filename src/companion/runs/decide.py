@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from alignbook import system
 from alignbook.errors import AlignbookError
-from companion.runs import costs, digest, kept, notebooks, plans, pool, results, run
+from companion import records
+from companion.runs import costs, digest, notebooks, plans, pool, results, run
 
 NICE = 19  # the lowest priority: whoever works on the machine goes first
 
@@ -72,15 +73,15 @@ class Work:
 
 def open_claims():
     """Every :class:`OpenClaim` of the pages as they stand, the headlines first, then the cheapest."""
-    rows, keys = [], {}
-    for notebook in notebooks.every():
-        planned = [(plan, _jobs(plan)) for plan in plans.of(notebook.name)]
-        for claim in _claims(notebook, keys):
+    rows = []
+    for name, claims in _claims(notebook.name for notebook in notebooks.every()).items():
+        planned = [(plan, _jobs(plan)) for plan in plans.of(name)]
+        for claim in claims:
             if claim["needed"] is not None:
                 deciding = ((plan, jobs) for plan, jobs in planned if claim["id"] in plan.decides)
                 plan, jobs = next(deciding, (None, []))
                 stored = sum(map(results.exists, jobs))
-                rows.append(OpenClaim(notebook.name, claim, plan, stored, len(jobs)))
+                rows.append(OpenClaim(name, claim, plan, stored, len(jobs)))
     return sorted(rows, key=_value)
 
 
@@ -95,16 +96,18 @@ def queue(names=()):
 
     names : notebooks, as :func:`notebooks.find` takes them; none: all
     """
-    wanted, works, keys = {notebooks.find(name).name for name in names}, [], {}
+    wanted, waiting = {notebooks.find(name).name for name in names}, []
     for plan in plans.every():
         if wanted and plan.notebook not in wanted:
             continue
         jobs = _jobs(plan)
         missing = [job for job in jobs if results.peek(job) is None]
         if missing:
-            works.append(
-                Work(plan, jobs, missing, _seconds(plan, jobs, missing), _decides_headline(plan, keys))
-            )
+            waiting.append((plan, jobs, missing))
+    claims = _claims({plan.notebook for plan, _, _ in waiting})
+    works = [
+        Work(*each, _seconds(*each), _decides_headline(each[0], claims[each[0].notebook])) for each in waiting
+    ]
     return sorted(works, key=lambda work: (not work.headline, work.hours))
 
 
@@ -170,8 +173,7 @@ def _is_new(job, plan):
     return plan.new_seeds is None or seed is None or plan.new_seeds[0] <= seed <= plan.new_seeds[1]
 
 
-def _decides_headline(plan, keys):
-    claims = _claims(notebooks.find(plan.notebook), keys)
+def _decides_headline(plan, claims):
     head = next((claim for claim in claims if claim["headline"]), None)
     if head is None:
         return True
@@ -179,6 +181,10 @@ def _decides_headline(plan, keys):
     return bool(same & set(plan.decides))
 
 
-def _claims(notebook, keys):
-    judged = kept.claims(notebook, keys)
-    return judged["claims"] if judged else []
+def _claims(names):
+    """{name: its claims, dicts} of studies; none where a result is missing."""
+    judged = records.stored(names)
+    for each in judged.values():
+        if isinstance(each, AlignbookError):
+            raise each
+    return {name: [claim.as_dict() for claim in each.claims] if each else [] for name, each in judged.items()}
