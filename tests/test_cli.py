@@ -165,7 +165,7 @@ def test_interrupted_commands_speak_of_stored_jobs_where_they_store_any(monkeypa
     ("plans", "said"), [(0, "0 plans ask for 0.0"), (1, "1 plan asks for 2.0"), (2, "2 plans ask for 4.0")]
 )
 def test_one_plan_is_said_to_be_one(monkeypatch, capsys, plans, said):
-    from companion.runs import decide
+    from companion import decide
 
     item = SimpleNamespace(plan="toy/fig99_toy", missing=["a"], jobs=["a"], hours=2.0)
     monkeypatch.setattr(decide, "queue", lambda names: [item] * plans)

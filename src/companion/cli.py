@@ -279,7 +279,7 @@ def _sign(options):
 
 
 def _decide(options):
-    from companion.runs import decide
+    from companion import decide
 
     if options.dry_run or options.hours is None:
         waiting = decide.queue(options.names)

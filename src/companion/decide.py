@@ -1,7 +1,7 @@
 """What is open, what would decide it, and computing the plans that do.
 
 ``alignbook decide`` lists the open claims; ``alignbook decide --hours 5`` computes the missing jobs of
-:mod:`~companion.runs.plans`, those first that decide a headline, then the cheapest. What is stored is not
+:mod:`companion.runs.plans`, those first that decide a headline, then the cheapest. What is stored is not
 computed again, so an interrupted session loses the jobs in hand alone.
 """
 
