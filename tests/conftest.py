@@ -1,11 +1,13 @@
 """Fixtures: a checkout of its own for tests that break things."""
 
 import functools
+import io
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -180,13 +182,23 @@ def write_study(root, slug="fig97_study", files=TOY_STUDY):
     return folder
 
 
+def forget_toys():
+    """Have the toy studies imported anew, from wherever the next checkout is."""
+    from companion.runs import digest
+
+    digest.forget()
+    for name in [name for name in sys.modules if name.startswith("companion.studies.toy")]:
+        del sys.modules[name]
+
+
 class Checkout:
     """A small checkout with one toy notebook, and its command in a process of its own."""
 
-    def __init__(self, folder, forks):
+    def __init__(self, folder, forks=None, sources=True):
         self.root, self.forks = folder, forks
-        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-        shutil.copytree(ROOT / "src", folder / "src", ignore=ignored)
+        if sources:
+            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+            shutil.copytree(ROOT / "src", folder / "src", ignore=ignored)
         study = write_study(folder, "fig99_toy", TOY)
         self.experiment, self.reading, self.notebook = (study / name for name in TOY)
         self.profiles = {}
@@ -231,6 +243,26 @@ class Checkout:
         out, err = process.communicate(timeout=900)
         return process.returncode, out, err
 
+    def call(self, *arguments, **environment):
+        """Like ``run``, within this process: for what starts no worker and no kernel."""
+        from alignbook import cli
+
+        out, err = io.StringIO(), io.StringIO()
+        own = {"ALIGNBOOK_ROOT": str(self.root), "ALIGNBOOK_RESULTS": str(self.results)}
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            for name in [name for name in os.environ if name.startswith("ALIGNBOOK_")]:
+                patch.delenv(name)
+            for name, value in (own | environment).items():
+                patch.setenv(name, value)
+            patch.chdir(self.root)
+            forget_toys()
+            try:
+                status = cli.main([*arguments])
+            except SystemExit as end:  # of the parser
+                status = end.code
+        forget_toys()
+        return status, out.getvalue(), err.getvalue()
+
     def python(self, code, fresh=False, **environment):
         """What ``code`` prints on its last line, in a process of its own; ``fresh``: that has no imports."""
         command, environment = ["-c", code], self.environment(**environment)
@@ -264,6 +296,12 @@ def new_checkout(forks):
 @pytest.fixture
 def checkout(tmp_path, new_checkout):
     return new_checkout(tmp_path / "checkout")
+
+
+@pytest.fixture
+def here(tmp_path):
+    """A checkout without sources, for commands that are called in this process."""
+    return Checkout(tmp_path / "checkout", sources=False)
 
 
 @pytest.fixture(scope="session")

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import alignbook
 import companion
+from alignbook import cli
 from alignbook.errors import AlignbookError
-from companion import cli
 from companion.judging import judge
-from companion.runs import digest, notebooks, parameters, results
+from companion.runs import notebooks, parameters, results
 from companion.runs.run import jobs_of, most_faithful
-from tests.conftest import TOY, write_study
+from tests.conftest import TOY, forget_toys, write_study
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
@@ -57,33 +57,27 @@ def toys(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     made = Toys(tmp_path)
     monkeypatch.setattr("companion.runs.results.time.sleep", lambda seconds: None)
-    _forget()
+    forget_toys()
     yield made
-    _forget()
-
-
-def _forget():
-    digest.forget()
-    for name in [name for name in sys.modules if ".toy" in name and name.startswith("alignbook.")]:
-        del sys.modules[name]
+    forget_toys()
 
 
 # ---- notebooks and experiments ----
 
 BROKEN_NOTEBOOKS = {
-    "syntax": ("rate: float = 0.5", "rate: float = = 0.5", "line 21: the parameters cell is no Python"),
-    "an open string": ("rate: float = 0.5", 'rate: str = "0.5', "line 21: the parameters cell is no Python"),
-    "open metadata": (":tags: [parameters]", "---\ntags: [parameters]", "line 18: the cell's metadata are"),
-    "metadata": (":tags: [parameters]", ":tags: [parameters", "line 18: the cell's metadata are no YAML"),
-    "no metadata": (":tags: [parameters]", "---\n[a]\n---", "line 18: the cell's metadata have no names"),
-    "tags": (":tags: [parameters]", ":tags: parameters", "line 18: tags must be a list of names"),
+    "syntax": ("rate: float = 0.5", "rate: float = = 0.5", "line 24: the parameters cell is no Python"),
+    "an open string": ("rate: float = 0.5", 'rate: str = "0.5', "line 24: the parameters cell is no Python"),
+    "open metadata": (":tags: [parameters]", "---\ntags: [parameters]", "line 21: the cell's metadata are"),
+    "metadata": (":tags: [parameters]", ":tags: [parameters", "line 21: the cell's metadata are no YAML"),
+    "no metadata": (":tags: [parameters]", "---\n[a]\n---", "line 21: the cell's metadata have no names"),
+    "tags": (":tags: [parameters]", ":tags: parameters", "line 21: tags must be a list of names"),
     "no cell": (":tags: [parameters]", ":tags: [parameter]", "0 cells are tagged 'parameters'"),
     "no UTF-8": ("a toy", "\udcff toy", ": byte 0xff is no UTF-8"),
-    "no literal": ("rate: float = 0.5", "rate: float = half", "line 21: cannot read the parameter"),
-    "no value": ("rate: float = 0.5", "rate: float", "line 21: cannot read the parameter"),
+    "no literal": ("rate: float = 0.5", "rate: float = half", "line 24: cannot read the parameter"),
+    "no value": ("rate: float = 0.5", "rate: float", "line 24: cannot read the parameter"),
     "no range": ("(0, 1]: size", "(0, 1, 2]: size", "a range is written [low, high], not (0, 1, 2]"),
     "nothing in range": ("(0, 1]: size", "(1, 0]: size", "nothing lies in the range (1, 0]"),
-    "twice": ("rate: float = 0.5", "seeds: float = 0.5", "line 22: cannot read the parameter"),
+    "twice": ("rate: float = 0.5", "seeds: float = 0.5", "line 25: cannot read the parameter"),
     "a text with a range": ('"plain"]  # {plain', '"plain"]  # [0, 1]: {plain', "a str has no range [0, 1]"),
     "no name": ("rate: float = 0.5", "rate.x: float = 0.5", "a parameter is a typed assignment"),
 }  # fmt: skip
@@ -167,7 +161,7 @@ def test_a_broken_study_leaves_the_others_alone(toys, monkeypatch, capsys, case)
         results.store(job, table, results.origin(job), device="here", wall_time=0.1)
     assert cli.main(["claims"]) == cli.main(["status"]) == 0
     capsys.readouterr()
-    _forget()
+    forget_toys()
     (folder / name).unlink() if text is None else (folder / name).write_text(text)
     assert cli.main([command]) == 2
     out, err = capsys.readouterr()

@@ -120,6 +120,7 @@ def test_a_comparison_from_workers_to_table_file_and_page(fake, tmp_path, capsys
     assert "times<br>" in table["shown"][0] and bench_page.drawn(table).count("<svg") == 1
 
 
+@pytest.mark.slow
 def test_answers_that_disagree_are_an_error_and_reach_nothing(fake, tmp_path, capsys, monkeypatch):
     aims = (Aim("at least 0 times faster", "faster", 0, "wrong"),)
     assert run(tmp_path / "benchmarks" / "results", fake.work("sums/bad", fake.wrong, aims=aims)) == 1
@@ -129,6 +130,7 @@ def test_answers_that_disagree_are_an_error_and_reach_nothing(fake, tmp_path, ca
     assert "answers disagree" in bench_page.comparisons()["shown"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reference", "status"), [("theirs", 0), ("wrong", 1)])
 def test_a_reference_is_compared_and_not_timed(fake, tmp_path, capsys, monkeypatch, reference, status):
     contender = Contender("exact", "numpy", getattr(fake, reference))
@@ -145,6 +147,7 @@ def test_a_reference_is_compared_and_not_timed(fake, tmp_path, capsys, monkeypat
     assert bench_page.comparisons()["peer"].tolist() == ["none"]
 
 
+@pytest.mark.slow
 def test_a_peer_that_may_differ_decides_nothing(fake, tmp_path, capsys):
     aims = (Aim("at least 0 times faster", "faster", 0, "wrong"),)
     peer = Contender("wrong", "numpy", fake.wrong, differs="not converged")
@@ -175,6 +178,7 @@ def test_updates_of_training_tell_a_network_that_has_not_learned():
     assert training.update_error(idle, peer) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_the_floor_is_by_the_best_rates_before_and_after(fake, tmp_path, monkeypatch):
     disturbed = RATES | {"bytes": RATES["bytes"] / 2}
     for first, last in ((disturbed, RATES), (RATES, disturbed)):
@@ -185,6 +189,7 @@ def test_the_floor_is_by_the_best_rates_before_and_after(fake, tmp_path, monkeyp
         assert record["floor"]["seconds"] == 8e-6 and record["environment"]["rates"] == RATES
 
 
+@pytest.mark.slow
 def test_a_peer_that_fails_or_is_not_installed_stops_its_work_alone(fake, tmp_path, capsys):
     works = [fake.work(f"sums/{peer.__name__}", peer) for peer in (fake.absent, fake.fails, fake.theirs)]
     assert run(tmp_path / "results", *works) == 2
@@ -219,6 +224,7 @@ def test_a_write_that_is_cut_short_leaves_the_last_results(tmp_path, monkeypatch
     assert path.read_text() == before and [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
+@pytest.mark.slow
 def test_small_runs_keep_nothing(fake, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(registry, "works", lambda: [fake.work("sums/good", fake.theirs)])
     monkeypatch.setattr(registry, "scalings", lambda: [fake.SCALING])
@@ -228,6 +234,7 @@ def test_small_runs_keep_nothing(fake, tmp_path, monkeypatch, capsys):
     assert command.main(["--list"]) == 0 and "sums/n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_fails_with_a_line(fake):
     with harness.Worker(fake.setup, Contender("gone", "numpy", fake.ours), 1, "cpu") as worker:
         worker.load({"n": 3})
@@ -284,6 +291,7 @@ def test_exponent_errors_and_quantities():
     assert [quantities.factor(x) for x in (23.4, 2.34, 0.234)] == ["23", "2.3", "0.23"]
 
 
+@pytest.mark.slow
 def test_a_contender_of_another_device_is_not_tried(fake, tmp_path):
     folder = tmp_path / "results"
     elsewhere = Contender("absent", "numpy", fake.absent, device="cuda")

@@ -14,36 +14,37 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from alignbook import cli as entry
 from alignbook import paths
 from companion import cli
 from companion.pages.reference import subcommands
 
 
 def test_list_show_status_claims_print_text_and_json(checkout):
-    assert checkout.run("list")[1] == "toy/fig99_toy  Toy Fig. 99 · a toy\n"
-    assert json.loads(checkout.run("list", "--json")[1]) == [
+    assert checkout.call("list")[1] == "toy/fig99_toy  Toy Fig. 99 · a toy\n"
+    assert json.loads(checkout.call("list", "--json")[1]) == [
         {"name": "toy/fig99_toy", "title": "Toy Fig. 99 · a toy"}
     ]
-    assert "rate: float (0, 1]" in checkout.run("show", "toy/fig99")[1]
-    rows = json.loads(checkout.run("show", "fig99", "--json")[1])["parameters"]
+    assert "rate: float (0, 1]" in checkout.call("show", "toy/fig99")[1]
+    rows = json.loads(checkout.call("show", "fig99", "--json")[1])["parameters"]
     assert rows[1] == {
         "name": "rate", "type": "float", "range": "(0, 1]", "meaning": "size of the numbers",
         "default": 0.5, "paper": 0.1, "quick": 0.5, "smoke": 1.0,
     }  # fmt: skip
-    assert json.loads(checkout.run("claims", "--json")[1]) == []
+    assert json.loads(checkout.call("claims", "--json")[1]) == []
     checkout.run("run", "fig99", "--no-notebook")
-    claims = json.loads(checkout.run("claims", "--json")[1])
+    claims = json.loads(checkout.call("claims", "--json")[1])
     assert [(c["id"], c["outcome"], c["profile"], c["seeds"]) for c in claims] == [
         ("above", "holds", "quick", 3)
     ]
     assert [(c["headline"], c["group"], c["ours"]) for c in claims] == [(True, None, False)]
-    printed = checkout.run("claims")[1].splitlines()
+    printed = checkout.call("claims")[1].splitlines()
     assert printed[0] == "holds  toy/fig99_toy#above (quick, headline)"
     assert printed[-2:] == ["1 claims: 1 holds", "1 headlines: 1 holds"]
-    lines = checkout.run("status")[1].splitlines()
+    lines = checkout.call("status")[1].splitlines()
     assert lines[0].split() == ["notebook", "profile", "stored", "stale", "drifted", "diverged"]
     assert lines[2].split() == ["toy/fig99_toy", "quick", "3", "of", "3", "0", "0", "0"]
-    rows = json.loads(checkout.run("status", "--json")[1])
+    rows = json.loads(checkout.call("status", "--json")[1])
     assert [(row["profile"], row["stored"], row["jobs"]) for row in rows] == [
         ("paper", 0, 4), ("quick", 3, 3), ("smoke", 0, 1),
     ]  # fmt: skip
@@ -69,42 +70,42 @@ def test_list_show_status_claims_print_text_and_json(checkout):
         (("lst",), "invalid choice: 'lst' (choose from"),
     ],
 )
-def test_bad_input_is_one_line_with_status_two(checkout, arguments, message):
-    status, out, err = checkout.run(*arguments)
+def test_bad_input_is_one_line_with_status_two(here, arguments, message):
+    status, out, err = here.call(*arguments)
     assert (status, out, len(err.splitlines())) == (2, "", 1) and message in err
-    assert not checkout.results.exists()
+    assert not here.results.exists()
 
 
 def test_a_dry_run_says_what_it_would_compute_and_at_what_cost(checkout, tmp_path):
     file = tmp_path / "values.yaml"
     file.write_text("seeds: 2\nrate: 1e-1\n")
     run = ("run", "fig99", "-f", str(file), "--no-notebook")
-    assert checkout.run(*run, "--dry-run")[1].splitlines()[1].endswith("no job of a similar size is stored")
+    assert checkout.call(*run, "--dry-run")[1].splitlines()[1].endswith("no job of a similar size is stored")
     assert json.loads(checkout.run(*run, "--json")[1])["parameters"]["rate"] == 0.1
     for path in checkout.results.glob("toy/fig99_toy/*.json"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"cost_s": 1800.0}))
-    status, out, err = checkout.run(*run, "-p", "seeds=4", "--dry-run")  # by hand, over the file
+    status, out, err = checkout.call(*run, "-p", "seeds=4", "--dry-run")  # by hand, over the file
     assert (status, err) == (0, "") and out.splitlines() == [
         "toy/fig99_toy: 4 jobs, 2 to compute",
         "expected: 1 core hours, by the stored jobs that are most like these",
     ]
     assert len(checkout.stored()) == 2
     file.write_text("sedes: 1")
-    status, out, err = checkout.run(*run)
+    status, out, err = checkout.call(*run)
     assert (status, out, len(err.splitlines())) == (2, "", 1) and "did you mean seeds?" in err
 
 
-def test_help_lists_every_command_on_one_screen(checkout):
-    text = checkout.run("--help")[1]
-    assert sorted(name for names in cli.GROUPS.values() for name in names) == sorted(
-        subcommands(cli._parser())
+def test_help_lists_every_command_on_one_screen(here):
+    text = here.call("--help")[1]
+    assert sorted(name for names in entry.GROUPS.values() for name in names) == sorted(
+        subcommands(entry._parser())
     )
     assert len(text.splitlines()) <= 40 and max(map(len, text.splitlines())) <= 90
     assert "  probe    measure a network of your own with the papers' instruments" in text.splitlines()
 
 
 def in_process(capsys, *arguments):
-    status = cli.main(list(arguments))
+    status = entry.main(list(arguments))
     return status, *capsys.readouterr()
 
 
@@ -196,6 +197,7 @@ def test_a_working_folder_that_is_gone_is_one_line(checkout):
     assert done.stderr == "alignbook: the working folder is gone: cd to one that is there\n"
 
 
+@pytest.mark.slow
 def test_without_a_home_notebooks_run_all_the_same(checkout):
     status, _, err = checkout.run("run", "fig99", "--workers", "1", HOME="/proc/none")
     assert status == 0, err
@@ -226,17 +228,17 @@ def test_a_study_of_a_paper_without_a_chapter_is_told_and_left_out():
     assert said[0].startswith("other/fig01_x is left out of the book: no chapter other/index in _toc.yml")
 
 
-def test_a_data_set_of_ones_own_is_told_how_to_be_used(checkout, tmp_path):
+def test_a_data_set_of_ones_own_is_told_how_to_be_used(here, tmp_path):
     cell = 'labels: list[str] = ["plain"]  # {plain, fail, diverge, slow, kill}: what happens'
-    line = checkout.notebook.read_text().splitlines().index(cell) + 1
+    line = here.notebook.read_text().splitlines().index(cell) + 1
     where = {"ALIGNBOOK_DATA": str(tmp_path)}
     refused = "labels must be one of {plain, fail, diverge, slow, kill}, not 'my_set'"
     run = ("run", "fig99", "-p", "labels=[plain, my_set]")
-    assert checkout.run(*run, **where)[2] == f"alignbook: {refused}\n"
+    assert here.call(*run, **where)[2] == f"alignbook: {refused}\n"
     (tmp_path / "my_set.npz").write_bytes(b"")
     remedy = f"add my_set to the braces in notebooks/toy/fig99_toy/notebook.md, line {line}"
     told = f"alignbook: {refused}; to use my_set.npz of your own, {remedy}\n"
-    assert checkout.run(*run, **where)[2] == told
+    assert here.call(*run, **where)[2] == told
 
 
 def test_a_full_disk_is_one_line(checkout):
@@ -283,9 +285,9 @@ def test_computing_needs_no_notebook_tools(checkout, tmp_path):
     assert status == 2 and len(err.splitlines()) == 1 and "install alignbook[book]" in err
 
 
-def test_a_short_name_that_fits_two_notebooks_is_refused(checkout):
-    shutil.copytree(checkout.notebook.parent, checkout.notebook.parents[1] / "fig98_toy")
-    status, _, err = checkout.run("show", "fig9")
+def test_a_short_name_that_fits_two_notebooks_is_refused(here):
+    shutil.copytree(here.notebook.parent, here.notebook.parents[1] / "fig98_toy")
+    status, _, err = here.call("show", "fig9")
     assert status == 2 and "'fig9' is ambiguous: toy/fig98_toy, toy/fig99_toy" in err
 
 
@@ -301,8 +303,8 @@ def test_a_reader_that_closes_the_pipe_is_no_error(checkout):
 
 
 @pytest.mark.parametrize("workers", ["two", "0", "1.5", "-1"])
-def test_workers_that_are_no_count_are_refused(checkout, workers):
-    status, _, err = checkout.run("run", "fig99", f"--workers={workers}")
+def test_workers_that_are_no_count_are_refused(here, workers):
+    status, _, err = here.call("run", "fig99", f"--workers={workers}")
     assert status == 2 and f"must be a whole number, at least 1, not '{workers}'" in err.splitlines()[-1]
 
 
@@ -317,14 +319,14 @@ def test_two_books_at_once_are_refused(checkout):
     assert status == 2 and "another book is being built in _build" in err.splitlines()[-1]
 
 
-def test_a_profile_that_does_not_fit_its_notebook_is_refused(checkout):
-    checkout.profile("quick", "{labels: [plain], rate: fast, seeds: 3}")
-    status, _, err = checkout.run("run", "fig99")
+def test_a_profile_that_does_not_fit_its_notebook_is_refused(here):
+    here.profile("quick", "{labels: [plain], rate: fast, seeds: 3}")
+    status, _, err = here.call("run", "fig99")
     assert status == 2 and "rate must be a float, not 'fast'" in err
-    checkout.profile("quick", "{labels: [plain")
-    status, _, err = checkout.run("run", "fig99")
+    here.profile("quick", "{labels: [plain")
+    status, _, err = here.call("run", "fig99")
     assert status == 2 and "cannot read profile" in err and len(err.splitlines()) == 1
-    path = checkout.notebook.with_name("profiles.yaml")
+    path = here.notebook.with_name("profiles.yaml")
     for text in (
         b"\xff\xfe",
         b"- 1",
@@ -333,7 +335,7 @@ def test_a_profile_that_does_not_fit_its_notebook_is_refused(checkout):
         b"quick: {rate: 1.0}\nquick: {rate: 0.5}",
     ):
         path.write_bytes(text)
-        status, _, err = checkout.run("show", "fig99")
+        status, _, err = here.call("show", "fig99")
         assert status == 2 and len(err.splitlines()) == 1, err
         assert "profile" in err or "no parameter 1" in err
 
@@ -397,6 +399,7 @@ def test_a_notebook_that_raises_leaves_no_page(checkout):
     assert len(checkout.stored()) == 3
 
 
+@pytest.mark.slow
 def test_plain_papermill_refuses_unknown_and_wrong_parameters(checkout):
     def papermill(*values):
         command = [sys.executable, "-m", "papermill", "toy.ipynb", "out.ipynb", "--no-progress-bar", *values]

@@ -71,6 +71,7 @@ def test_what_needs_a_checkout_says_so_in_one_line(run):
     assert line in found.stderr and "(None)" not in found.stderr
 
 
+@pytest.mark.slow
 def test_every_public_name_can_be_had_without_the_frame(run):
     code = f"""
 import sys
@@ -98,6 +99,7 @@ cli.main(["fetch"])
     assert "cache/alignbook/cifar10.npz (missing)" in found.stdout
 
 
+@pytest.mark.slow
 def test_without_the_extra_for_reports_all_else_works_and_the_rest_says_what_to_install(run):
     code = """
 import sys

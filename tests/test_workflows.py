@@ -147,6 +147,7 @@ def test_hooks_use_what_the_project_pins():
     assert [hook["additional_dependencies"] for hook in hooks] == [[pin], [pin]]
 
 
+@pytest.mark.slow
 def test_a_source_distribution_has_every_tracked_file(tmp_path):
     git = ["git", "-C", ROOT]
     tracked = subprocess.run([*git, "ls-files"], capture_output=True, text=True)

@@ -1,18 +1,15 @@
 """Figure 1: its runs at small size, areas between curves, and signs that come out either way."""
 
-import numpy as np
 import pandas as pd
 import pytest
-import torch
 
-from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from companion.runs import notebooks, parameters
 from companion.studies.random_labels.fig01_transfer import experiment, reading
 from tests import judging
+from tests.judging import QUIET
 
 BOOK = notebooks.find("random_labels/fig01_transfer")
-QUIET = {"device": torch.device("cpu"), "report": lambda done, text: None}
 SMALL = {
     "side": 8, "upstream": 12, "downstream": 20, "test": 10, "batch_size": 5, "points": 2, "seeds": 1,
     "stops": 2, "epoch_share": 0.015,
@@ -25,17 +22,16 @@ def asked(**other):
 
 def made_up(shifts, noise=0.01, seeds=4):
     """A table whose pre-trained curves lie ``shifts[experiment]`` above those from scratch."""
-    rng, rows = np.random.default_rng(0), []
+    tables = []
     for number, (name, labels, _) in reading.EXPERIMENTS.items():
-        for seed in range(seeds):
-            job = {"classes": reading.SETTINGS[name].classes, "seed": seed, "labels": labels}
-            for epoch in (0, 10, 40):
-                for start in ("pretrained", "scratch"):
-                    value = 0.5 + shifts[number] * (start == "pretrained") + rng.normal(0, noise)
-                    rows.append(job | {"start": start, "epoch": epoch, "accuracy": value, "test": 1 - value})
-            if labels == "real":
-                rows.append(job | {"labels": None, "start": "upstream", "epoch": 5, "accuracy": 0.97})
-    return pd.DataFrame(rows)
+        job = {"classes": reading.SETTINGS[name].classes, "seed": range(seeds)}
+        curve = judging.rows(
+            noise, number, **job, labels=labels, start=["pretrained", "scratch"], epoch=[0, 10, 40],
+            accuracy=lambda row, up=shifts[number]: 0.5 + up * (row.start == "pretrained") + row.noise,
+            test=lambda row: 1 - row.accuracy,
+        )  # fmt: skip
+        tables += [curve, judging.rows(**job, labels=None, start="upstream", epoch=5, accuracy=0.97)]
+    return pd.concat(tables)
 
 
 judged = judging.of(reading, asked())[1]
@@ -114,11 +110,3 @@ def test_where_one_diverges_the_others_are_run_alone(monkeypatch):
     monkeypatch.setattr(experiment, "compute", diverge)
     with pytest.raises(experiment.Diverged):
         experiment.compute_together(**arguments, **QUIET)
-
-
-def test_bad_parameters():
-    with pytest.raises(AlignbookError, match="epoch_share"):
-        asked(epoch_share=0.0)
-    with pytest.raises(ValueError, match="whole blocks"):
-        setting = experiment.jobs(asked(**SMALL | {"side": 7}))[0].arguments
-        experiment.compute(**setting, **QUIET)

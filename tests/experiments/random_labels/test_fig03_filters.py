@@ -5,15 +5,14 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.errors import AlignbookError
 from alignbook.metrics import misalignment, misalignment_basis
-from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.runs import notebooks, parameters
 from companion.studies.random_labels.fig03_filters import design, eigenvectors, experiment, reading
 from tests import judging
+from tests.judging import QUIET
 
 BOOK = notebooks.find("random_labels/fig03_filters")
-QUIET = {"device": torch.device("cpu"), "report": lambda done, text: None}
 D = design.DIMENSION
 ASKED = {"groups": 3, "images": 500, "blocks": 1}
 
@@ -59,7 +58,6 @@ def test_filters_of_the_datas_directions_match_and_others_do_not():
     assert {outcomes[id] for id in ("matched", "aligned", "one-or-two")} == {HOLDS}
     other = judged(made_up(turned=True))
     assert other["matched"] != HOLDS and other["aligned"] != HOLDS and other["one-or-two"] == CONTRADICTED
-    assert set(judged(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
 
 
 def test_what_sampling_leaves_is_told_from_a_turn():
@@ -133,9 +131,6 @@ def test_the_network_of_any_size(blocks, stride, side):
     assert [block.stride for block in net.groups][::blocks] == [stride, 2, 2]
 
 
-def test_bad_parameters():
-    for name, value in (("stride", 3), ("groups", 0), ("side", 7)):
-        with pytest.raises(AlignbookError, match=name):
-            parameters.resolve(BOOK, "quick", {name: value})
+def test_images_of_another_shape_have_no_middle():
     with pytest.raises(ValueError, match="middle"):
         experiment.middle(torch.zeros(1, 3, 8, 12), 9)

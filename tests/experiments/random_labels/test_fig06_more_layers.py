@@ -1,11 +1,9 @@
 """Figures 6 and 9: which layers are transferred, slopes of areas, claims that come out either way."""
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from alignbook.errors import AlignbookError
 from alignbook.seeding import torch_stream
 from alignbook.training.transfer import layers_of
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
@@ -13,9 +11,9 @@ from companion.runs import notebooks, parameters
 from companion.studies.random_labels.fig06_more_layers import design, experiment, reading
 from companion.studies.random_labels.shared import layers as handed_on
 from tests import judging
+from tests.judging import QUIET
 
 BOOK = notebooks.find("random_labels/fig06_more_layers")
-QUIET = {"device": torch.device("cpu"), "report": lambda done, text: None}
 
 
 def same(one, other):
@@ -46,17 +44,20 @@ PARAMETERS = {"labels": ["random", "real"], "width": 8, "side": 16}
 
 def made_up(rises, seeds=range(5), columns=tuple(design.COLUMNS)):
     """Curves that lie ``rises[column]`` · (share of layers) above those from scratch, on average."""
-    rng, rows = np.random.default_rng(0), []
-    for column in (*columns, "larger", "rescaled"):
-        depth = design.depth("resnet" if column not in columns else column)
-        for labels in ("random", "real"):
-            for seed in seeds:
-                for count in (0, 1, depth) if column in columns else (depth,):
-                    for epoch, height in ((0, 0.5), (10, 1.5)):
-                        value = 0.4 + height * rises.get(column, 0.1) * count / depth + rng.normal(0, 0.001)
-                        row = {"labels": labels, "seed": seed, "epoch": epoch, "accuracy": value}
-                        rows.append(row | {"column": column, "layers": count})
-    return pd.DataFrame(rows)
+    tables = []
+    for draw, column in enumerate((*columns, "larger", "rescaled")):
+        depth = design.depth(column if column in columns else "resnet")
+        up = rises.get(column, 0.1) / depth
+        tables.append(
+            judging.rows(
+                0.001, draw, labels=["random", "real"], seed=seeds, epoch=[0, 10], column=column,
+                layers=[0, 1, depth] if column in columns else depth,
+                accuracy=lambda row, up=up: (
+                    0.4 + (1.5 if row.epoch else 0.5) * up * row.layers + row.noise
+                ),
+            )
+        )  # fmt: skip
+    return pd.concat(tables)
 
 
 judged = judging.of(reading, PARAMETERS)[1]
@@ -125,7 +126,7 @@ def test_a_run_stops_early_and_scratch_is_scratch(column):
     (job,) = [u for u in experiment.jobs(asked) if u.name == f"{column}-seed0"]
     setting = design.COLUMNS[column]
     assert job.arguments["upstream"] == round(20 * setting.images / 25_000)
-    table = job.compute(**job.arguments, **QUIET)
+    table = judging.compute(job)
     tuned = table[table["layers"] >= 0]
     assert sorted(tuned["epoch"].unique()) == [0, 1, 2]
     assert tuned["layers"].unique().tolist() == job.arguments["layers"]
@@ -142,7 +143,7 @@ def test_side_by_side_only_rounding_differs(monkeypatch):
     assert {"vgg-seed2", "vgg-together-seed3", "cnn-seed3"} < set(jobs) and "vgg-seed3" not in jobs
     job = jobs["vgg-together-seed3"]
     assert job.compute is experiment.compute_together
-    table = job.compute(**job.arguments, **QUIET)
+    table = judging.compute(job)
     # Of 20 images none, or one whose two largest logits are alike, is counted differently.
     pd.testing.assert_frame_equal(table, experiment.compute(**job.arguments, **QUIET), atol=0.051)
 
@@ -151,7 +152,7 @@ def test_side_by_side_only_rounding_differs(monkeypatch):
 
     monkeypatch.setattr(experiment, "_together", diverge)
     monkeypatch.setattr(experiment, "compute", lambda **given: given["seed"])
-    assert job.compute(**job.arguments, **QUIET) == 3
+    assert judging.compute(job) == 3
 
 
 def test_size_and_directions_of_pretrained_weights_are_taken_apart(monkeypatch):
@@ -166,7 +167,7 @@ def test_size_and_directions_of_pretrained_weights_are_taken_apart(monkeypatch):
 
     monkeypatch.setattr(experiment, "first_epochs", kept)
     for name in ("resnet-seed0", "scale-seed0"):
-        jobs[name].compute(**jobs[name].arguments, **QUIET)
+        judging.compute(jobs[name])
     scratch, tuned, rescaled, larger = nets
     given = jobs["scale-seed0"].arguments
     source = experiment.network("resnet", (3, 8, 8), given["classes"], given["width"])
@@ -183,9 +184,3 @@ def test_size_and_directions_of_pretrained_weights_are_taken_apart(monkeypatch):
             )
             assert cosine.item() == pytest.approx(1, abs=1e-5), number
     assert experiment.layer_norms(tuned)[0] != pytest.approx(experiment.layer_norms(scratch)[0], rel=1e-3)
-
-
-def test_bad_parameters():
-    for name, value in (("cnn_layers", [5]), ("vgg_layers", [14]), ("stops", 0)):
-        with pytest.raises(AlignbookError, match=name):
-            parameters.resolve(BOOK, "quick", {name: value})

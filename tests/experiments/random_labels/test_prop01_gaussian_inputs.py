@@ -1,5 +1,7 @@
 """Proposition 1 on Gaussian inputs: training and floor against plain references, every verdict either way."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.runs import notebooks, parameters
 from companion.studies.random_labels.prop01_gaussian_inputs import design, experiment, reading
 from tests import judging
+from tests.judging import QUIET
 
 BOOK = notebooks.find("random_labels/prop01_gaussian_inputs")
 SMOKE = parameters.resolve(BOOK, "smoke")
@@ -229,9 +232,7 @@ def test_a_job_is_one_row_and_a_covariance():
     job = experiment.jobs(SMOKE)[0]
     small = job.arguments | {"networks": 9, "steps": 5, "draws": 2}
 
-    def run(**other):
-        return experiment.compute(**small | other, device=torch.device("cpu"), report=lambda done, text: None)
-
+    run = partial(experiment.compute, **small, **QUIET)
     table = run()
     assert table["kind"].tolist() == ["misalignment"] + ["entry"] * 10
     assert table["value"][1:].notna().all() and set(table["condition"]) == {"plain"}

@@ -1,14 +1,13 @@
 """Filters with the learned spectrum in several bases; statements come out either way."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.runs import notebooks, parameters
-from companion.statements import judged
 from companion.studies.random_labels.sec2_second_moments import design, experiment, reading
+from tests import judging
 
 PARAMETERS = parameters.resolve(notebooks.find("random_labels/sec2_second_moments"), "smoke")
 
@@ -50,25 +49,21 @@ def test_the_norm_of_the_weights_stays():
 def test_a_run_has_every_start_and_they_share_all_else():
     given = PARAMETERS | {"images": 60, "epochs": 1, "upstream_epochs": 1, "seeds": 2}
     (job,) = experiment.jobs(given)
-    table = job.compute(**job.arguments, device=torch.device("cpu"), report=lambda done, text: None)
+    table = judging.compute(job)
     assert table.groupby(["seed", "start"]).ngroups == 2 * len(design.STARTS)
     assert (table.groupby("seed")["fitted"].nunique() == 1).all()
 
 
 def table(**gains):
     """Learning curves whose mean accuracy is higher than that from scratch by these points."""
-    rows = []
-    for seed in range(6):
-        for place, start in enumerate(design.STARTS):
-            level = 0.5 + gains.get(start, 0.0) / 100 + 0.0002 * seed * place
-            rows += [
-                {"seed": seed, "start": start, "epoch": e, "accuracy": level, "fitted": 1.0} for e in (0, 1)
-            ]
-    return pd.DataFrame(rows)
+    return judging.rows(
+        seed=range(6), start=[*design.STARTS], epoch=[0, 1], fitted=1.0,
+        accuracy=lambda row: 0.5 + gains.get(row.start, 0.0) / 100
+        + 0.0002 * row.seed * [*design.STARTS].index(row.start),
+    )  # fmt: skip
 
 
-def outcomes(table):
-    return {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+_, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_alignment_is_what_helps():

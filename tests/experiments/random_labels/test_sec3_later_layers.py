@@ -8,8 +8,8 @@ import torch
 from alignbook.training.nets import SimpleCNN
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.runs import notebooks, parameters
-from companion.statements import judged
 from companion.studies.random_labels.sec3_later_layers import design, experiment, reading
+from tests import judging
 
 PARAMETERS = parameters.resolve(notebooks.find("random_labels/sec3_later_layers"), "smoke")
 SCALES = [0.5, 1.0, 2.0, 4.0]
@@ -45,7 +45,7 @@ def test_units_that_are_never_active_are_dead():
 
 def test_a_run_has_every_start_and_learns():
     (job, *_) = experiment.jobs(PARAMETERS)
-    table = job.compute(**job.arguments, device=torch.device("cpu"), report=lambda done, text: None)
+    table = judging.compute(job)
     runs = table[table["start"] != "upstream"]
     assert runs.groupby(["labels", "start"]).ngroups == 2 * len(design.STARTS)
     assert runs["accuracy"].between(0, 1).all() and runs["dead"].between(0, 1).all()
@@ -53,21 +53,20 @@ def test_a_run_has_every_start_and_learns():
 
 def table(slopes, known=1.0):
     """Runs in which a start gains ``slope`` times −log2 of the scale, in points."""
-    rows = []
-    for seed in range(5):
-        for scale in SCALES:
-            about = {"seed": seed, "init_scale": scale}
-            rows.append(about | {"start": "upstream", "epoch": 9, "accuracy": known})
-            for labels in design.KINDS:
-                for place, start in enumerate(design.STARTS):
-                    gain = -slopes.get(start, 0.0) * (np.log2(scale) - 0.5) + 0.01 * place * seed
-                    level = {"accuracy": 0.5 + gain / 100, "labels": labels, "start": start}
-                    rows += [about | level | {"epoch": epoch} for epoch in (0, 1)]
-    return pd.DataFrame(rows)
+
+    def accuracy(row):
+        gain = -slopes.get(row.start, 0.0) * (np.log2(row.init_scale) - 0.5)
+        return 0.5 + (gain + 0.01 * [*design.STARTS].index(row.start) * row.seed) / 100
+
+    jobs = {"seed": range(5), "init_scale": SCALES}
+    upstream = judging.rows(**jobs, start="upstream", epoch=9, accuracy=known)
+    curves = judging.rows(
+        **jobs, labels=[*design.KINDS], start=[*design.STARTS], epoch=[0, 1], accuracy=accuracy
+    )
+    return pd.concat([upstream, curves])
 
 
-def outcomes(table):
-    return {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+_, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_later_layers_hurt():

@@ -7,32 +7,16 @@ from companion.claims import NOT_RUN
 from companion.statements import judged
 from companion.studies.random_labels.tab01_covariance_init import experiment as tab01
 from companion.studies.random_labels.tab01_covariance_init import reading, table7
+from tests import judging
+from tests.judging import QUIET
 
-PARAMETERS = {
-    "dataset": "photos",
-    "initialisations": ["pretrained"],
-    "layers": [1, 3],
-    "iterations": [1, 2],
-    "train_images": 12,
-    "test_images": 10,
-    "pretrain_images": 14,
-    "pretrain_epochs": 3,
-    "pretrain_rate": 0.002,
-    "learning_rate": 0.002,
-    "batch_size": 6,
-    "schedule": "thirds",
-    "init_scale": 1.0,
-    "filter_scale": "unit",
-    "centred": True,
-    "patch_stride": 3,
-    "first_number": 1,
-    "padding": "same",
-    "pool": "same",
-    "precision": "bfloat16",
-    "variation_seeds": 0,
-    "pretraining": ["plain", "rate", "unscaled", "joint-column", "joint"],
-    "seeds": 2,
-}
+PARAMETERS = dict(
+    dataset="photos", initialisations=["pretrained"], layers=[1, 3], iterations=[1, 2], train_images=12,
+    test_images=10, pretrain_images=14, pretrain_epochs=3, pretrain_rate=0.002, learning_rate=0.002,
+    batch_size=6, schedule="thirds", init_scale=1.0, filter_scale="unit", centred=True, patch_stride=3,
+    first_number=1, padding="same", pool="same", precision="bfloat16", variation_seeds=0,
+    pretraining=["plain", "rate", "unscaled", "joint-column", "joint"], seeds=2,
+)  # fmt: skip
 
 
 def jobs():
@@ -41,7 +25,7 @@ def jobs():
 
 def run(job, **changes):
     arguments = job.arguments | changes
-    return job.compute(**arguments, device=torch.device("cpu"), report=lambda done, text: None)
+    return job.compute(**arguments, **QUIET)
 
 
 @pytest.fixture
@@ -178,7 +162,7 @@ def test_ways_name_what_changed_and_keep_the_first_run_alone():
 
 
 def test_of_too_little_nothing_is_said():
-    assert not ways(pd.DataFrame({"unit": []}))
+    assert not ways(judging.NOTHING)
     assert len(ways(made_up(**{OURS: 0.6}))) == 1
     short = made_up(**{OURS: 0.6, RATE: 0.7}).query("iterations == 100")
     assert np.isnan([reached for reached, _ in ways(short).values()]).all()

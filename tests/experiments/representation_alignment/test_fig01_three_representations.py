@@ -5,9 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
-from companion.runs import notebooks, parameters
 from companion.studies.representation_alignment.fig01_three_representations import (
     design,
     experiment,
@@ -25,23 +23,23 @@ REPRESENTATIONS = ["relu", "rbf", "dictionary", design.OTHER]
 
 def made_up(areas=(0.5, 0.2, 0.1), errors=(0.1, 0.2, 0.4), other=None, kept=0.8, unfitted=1e-20, seeds=4):
     """Of ReLU network, RBF network and dictionary; ``other``: (area, error) of the second bandwidth."""
-    rng, rows = np.random.default_rng(0), []
-    for seed in range(seeds):
-        second = other or (areas[1], errors[1])
-        for name, area, error in zip(REPRESENTATIONS, (*areas, second[0]), (*errors, second[1]), strict=True):
-            about = {"seed": seed, "representation": name}
-            whole = {"area": area + 0.01 * rng.standard_normal(), "points": 40, "square": 0.2}
-            rows.append(about | {"kind": "area", "unfitted": unfitted} | whole)
-            rows += [
-                about | {"kind": "curve", "threshold": t, "alignment": kept + 0.01 * rng.standard_normal()}
-                for t in (0.0, 0.25)
-            ]
-            for size, factor in ((0.1, 2.0), (1.0, 1.0)):
-                for step in (30, 200):
-                    value = 0.2 * factor * error * (1 + 0.01 * rng.standard_normal())
-                    found = {"step_size": size, "step": step, "train_error": value, "test_error": 2 * value}
-                    rows.append(about | {"kind": "step"} | found)
-    return pd.DataFrame(rows)
+    second = other or (areas[1], errors[1])
+    area = dict(zip(REPRESENTATIONS, (*areas, second[0]), strict=True))
+    error = dict(zip(area, (*errors, second[1]), strict=True))
+    about = {"seed": range(seeds), "representation": [*area]}
+    whole = judging.rows(
+        0.01, 0, **about, kind="area", unfitted=unfitted, points=40, square=0.2,
+        area=lambda row: area[row.representation] + row.noise,
+    )  # fmt: skip
+    curve = judging.rows(
+        0.01, 1, **about, kind="curve", threshold=[0.0, 0.25], alignment=lambda row: kept + row.noise
+    )
+    steps = judging.rows(
+        0.01, 2, **about, kind="step", step_size=[0.1, 1.0], step=[30, 200],
+        train_error=lambda row: 0.4 / (1 + row.step_size // 1) * error[row.representation] * (1 + row.noise),
+        test_error=lambda row: 2 * row.train_error,
+    )  # fmt: skip
+    return pd.concat([whole, curve, steps], ignore_index=True)
 
 
 claims, outcomes = judging.of(reading, PARAMETERS)
@@ -147,10 +145,3 @@ def test_step_sizes_that_diverge_are_left_out():
     fast = made_up()
     fast.loc[(fast["step_size"] == 1.0) & (fast["seed"] == 2), "kind"] = "gone"
     assert set(reading.at_best(fast)["step_size"]) == {0.1}
-
-
-def test_bad_parameters():
-    book = notebooks.find("representation_alignment/fig01_three_representations")
-    for bad in ({"bandwidth": 0.0}, {"dataset": "mnist"}, {"step_sizes": [-1.0]}):
-        with pytest.raises(AlignbookError):
-            parameters.resolve(book, "smoke", bad)

@@ -5,9 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
-from companion.runs import notebooks, parameters
 from companion.studies.representation_alignment.fig02_projections import experiment, reading
 from tests import judging
 
@@ -97,16 +95,3 @@ def test_uniform_labels_have_along_each_direction_what_chance_gives(table, times
     many = pd.concat([rows.assign(seed=rows["seed"] + 3 * n) for n in range(9)])
     made = claims(many)["uniform-b"]
     assert made.outcome == outcome and made.what == "direction"
-
-
-def test_few_seeds_decide_nothing(table):
-    few = with_shares(table, d=0.8)
-    made = outcomes(few[few["seed"] < 2])
-    assert {made[id] for id in SHARES} == {OPEN}
-
-
-@pytest.mark.parametrize("name, value", [("dataset", "photos"), ("points", 10), ("layers", 0)])
-def test_values_that_make_no_figure_are_refused(name, value):
-    notebook = notebooks.find("representation_alignment/fig02_projections")
-    with pytest.raises(AlignbookError, match=name):
-        parameters.resolve(notebook, "smoke", {name: value})

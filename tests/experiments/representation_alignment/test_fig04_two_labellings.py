@@ -1,13 +1,9 @@
 """Figure 4: the circle and its labellings, and claims that can come out either way."""
 
 import numpy as np
-import pandas as pd
 import pytest
-import torch
 
-from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
-from companion.runs import notebooks, parameters
 from companion.studies.representation_alignment.fig04_two_labellings import design, experiment, reading
 from tests import judging
 
@@ -15,12 +11,8 @@ PARAMETERS = {"points": 40, "fewer": 11, "spread": 0.3, "step_size": 0.5, "remai
 
 
 @pytest.fixture(scope="module")
-def table():
-    tables = []
-    for job in experiment.jobs(PARAMETERS):
-        made = job.compute(**job.arguments, device=torch.device("cpu"), report=None)
-        tables.append(made.assign(points=job.arguments["points"], seed=job.arguments["seed"]))
-    return pd.concat(tables, ignore_index=True)
+def table(computed):
+    return computed(experiment, PARAMETERS)
 
 
 claims, outcomes = judging.of(reading, PARAMETERS)
@@ -81,13 +73,3 @@ def test_numbers_are_those_of_the_figure(table):
     assert [found[f"sigma-{n}"].paper for n in (1, 2)] == list(design.PRINTED)
     rows = table[(table["points"] == 40) & (table["labelling"] == "second")]
     assert found["steps-second"].measured == pytest.approx(rows["steps"].mean())
-
-
-@pytest.mark.parametrize(
-    "name, value", [("points", 3), ("fewer", 0), ("spread", 0.6), ("step_size", 1.0), ("remaining", 0.0)]
-)
-def test_bad_parameters(name, value):
-    with pytest.raises(AlignbookError, match=name):
-        parameters.resolve(
-            notebooks.find("representation_alignment/fig04_two_labellings"), "smoke", {name: value}
-        )

@@ -1,14 +1,11 @@
 """Figure 7: examples, layers and areas, and claims that can come out either way."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
 from alignbook.data.tables import load_table
-from alignbook.errors import AlignbookError
-from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
-from companion.runs import notebooks, parameters
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
 from companion.studies.representation_alignment.fig07_layers import experiment, reading
 from tests import judging
 
@@ -21,12 +18,8 @@ claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 @pytest.fixture(scope="module")
-def table():
-    made = []
-    for job in experiment.jobs(PARAMETERS):
-        rows = job.compute(**job.arguments, device=torch.device("cpu"), report=None)
-        made.append(rows.assign(**{name: job.arguments[name] for name in ("seed", "dataset", "points")}))
-    return pd.concat(made, ignore_index=True)
+def table(computed):
+    return computed(experiment, PARAMETERS)
 
 
 def with_areas(table, before, after, further):
@@ -127,15 +120,3 @@ def test_the_share_of_thresholds_comes_from_the_curves(table):
     assert (reading.share(low, PARAMETERS, "digits") == 0).all()
     assert claims(low)["range-digits"].measured == 0
     assert (reading.share(high, PARAMETERS, "digits") > 0).all()
-
-
-def test_few_runs_and_none(table):
-    assert set(outcomes(table[table["seed"] == 1]).values()) == {OPEN}
-    assert outcomes(table[table["dataset"] == "digits"])["rises-diabetes"] == NOT_RUN
-
-
-@pytest.mark.parametrize("name, value", [("layers", 1), ("datasets", ["photos"]), ("remaining", 1.0)])
-def test_values_that_make_no_figure_are_refused(name, value):
-    notebook = notebooks.find("representation_alignment/fig07_layers")
-    with pytest.raises(AlignbookError, match=name):
-        parameters.resolve(notebook, "smoke", {name: value})

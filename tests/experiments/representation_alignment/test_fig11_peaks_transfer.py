@@ -5,42 +5,22 @@ import pandas as pd
 import pytest
 import torch
 
-from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
+from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
 from companion.studies.representation_alignment.fig11_peaks_transfer import design, reading
 from companion.studies.representation_alignment.fig11_peaks_transfer import experiment as fig11
 from companion.studies.representation_alignment.shared.constant_feature import with_constant
 from tests import judging
 
-PARAMETERS = {
-    "points": 300,
-    "width": 10,
-    "batch_size": 32,
-    "step_size": 0.001,
-    "window": 2,
-    "tolerance": 0.01,
-    "max_epochs": 4,
-    "few": 30,
-    "test_points": 50,
-    "linear_step_sizes": [0.1, 1.0],
-    "iterations": 200,
-    "fast_phase": 20,
-    "seeds": 3,
-}
+PARAMETERS = dict(
+    points=300, width=10, batch_size=32, step_size=0.001, window=2, tolerance=0.01, max_epochs=4, few=30,
+    test_points=50, linear_step_sizes=[0.1, 1.0], iterations=200, fast_phase=20, seeds=3,
+)  # fmt: skip
 claims, outcomes = judging.of(reading, PARAMETERS)
 
 
-def silent(done, text):
-    pass
-
-
-def compute(seed):
-    job = fig11.jobs(PARAMETERS)[seed]
-    return job.compute(**job.arguments, device=torch.device("cpu"), report=silent).assign(seed=seed)
-
-
 @pytest.fixture(scope="module")
-def table():
-    return pd.concat([compute(seed) for seed in range(3)], ignore_index=True)
+def table(computed):
+    return computed(fig11, PARAMETERS)
 
 
 def test_the_transferred_representation_is_the_trained_one(table):
@@ -105,11 +85,10 @@ def test_constant_feature_and_length_one():
     torch.testing.assert_close(with_constant(features), expected)
 
 
-def test_table_is_complete_and_repeats_bit_for_bit(table):
+def test_table_is_complete(table):
     steps = table[table["kind"] == "step"]
     assert (steps.groupby(["seed", "task", "representation", "linear_step_size"])["step"].max() == 200).all()
     assert steps.groupby(["seed", "task", "representation", "linear_step_size"]).ngroups == 3 * 2 * 3 * 2
-    pd.testing.assert_frame_equal(compute(2), table[table["seed"] == 2].reset_index(drop=True))
 
 
 def test_at_zero_weights_the_errors_are_the_labels_mean_squares(table):
@@ -200,8 +179,7 @@ def test_a_run_that_does_not_get_there_is_compared_at_what_all_three_reach(table
 def test_weights_cannot_be_compared_when_one_representation_gets_nowhere(table):
     stuck = (table["kind"] == "reduction") & (table["representation"] == "init")
     made = outcomes(table[~stuck])
-    assert {id for id, outcome in made.items() if outcome == NOT_RUN} == {
+    assert {id for id in made if made[id] == NOT_RUN} == {
         "weights-related",
         "weights-unrelated",
     }
-    assert set(outcomes(table[table["seed"] == 0]).values()) == {OPEN}

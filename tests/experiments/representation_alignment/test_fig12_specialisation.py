@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from alignbook.errors import AlignbookError
-from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
-from companion.runs import notebooks, parameters
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.studies.representation_alignment.fig12_specialisation import experiment, reading
 from companion.studies.representation_alignment.shared.peaks_design import NORMALISATIONS, TASKS
 from tests import judging
@@ -74,14 +72,3 @@ def test_inputs_do_not_change_in_training(table):
 def test_claims_follow_the_areas(table, source, related, found):
     made = outcomes(with_areas(table, source=source, related=related))
     assert tuple(made[id] for id in ("rises", "last-not-better", "from-training")) == found
-
-
-def test_one_run_decides_nothing(table):
-    assert set(outcomes(table[table["seed"] == 1]).values()) == {OPEN}
-
-
-@pytest.mark.parametrize("name, value", [("layers", 1), ("remaining", 0.0), ("seeds", 0)])
-def test_values_that_make_no_figure_are_refused(name, value):
-    notebook = notebooks.find("representation_alignment/fig12_specialisation")
-    with pytest.raises(AlignbookError, match=name):
-        parameters.resolve(notebook, "smoke", {name: value})

@@ -9,7 +9,6 @@ import torch
 
 from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
-from companion.runs import notebooks, parameters
 from companion.studies.representation_alignment.fig13_pretrained import design, experiment, reading
 from companion.studies.representation_alignment.shared import image_features
 from tests import judging
@@ -156,13 +155,12 @@ def test_radial_basis_functions():
 
 def test_a_job_with_an_untrained_network():
     job = experiment.jobs(PARAMETERS)[0]
-    made = [job.compute(**job.arguments, device=torch.device("cpu"), report=lambda *_: None) for _ in "ab"]
-    pd.testing.assert_frame_equal(*made)
-    areas = made[0][made[0]["kind"] == "area"].set_index("representation")
+    made = judging.compute(job)
+    areas = made[made["kind"] == "area"].set_index("representation")
     assert set(areas.index) == set(design.NAMES) and areas["area"].between(0, 1).all()
     assert areas.loc["rbf", "features"] == 12 and areas.loc["original", "features"] == 3072
-    assert set(made[0].loc[made[0]["kind"] == "step", "representation"]) == set(design.LEARNED)
-    start = made[0][(made[0]["kind"] == "step") & (made[0]["step"] == 0)]
+    assert set(made.loc[made["kind"] == "step", "representation"]) == set(design.LEARNED)
+    start = made[(made["kind"] == "step") & (made["step"] == 0)]
     assert start["train"].to_numpy() == pytest.approx(1.0)
 
 
@@ -170,11 +168,4 @@ def test_one_line_says_what_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
     job = experiment.jobs(PARAMETERS | {"network": "imagenet"})[0]
     with pytest.raises(AlignbookError, match=r"pip install 'alignbook\[imagenet\]'"):
-        job.compute(**job.arguments, device=torch.device("cpu"), report=lambda *_: None)
-
-
-def test_bad_parameters():
-    book = notebooks.find("representation_alignment/fig13_pretrained")
-    for bad in ({"network": "vgg16"}, {"datasets": ["mnist"]}, {"bandwidth": 0.0}):
-        with pytest.raises(AlignbookError):
-            parameters.resolve(book, "smoke", bad)
+        judging.compute(job)

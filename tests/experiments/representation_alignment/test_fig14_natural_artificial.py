@@ -140,7 +140,7 @@ def test_jobs_share_all_but_their_source():
 def test_a_run_measures_every_pair_and_both_targets():
     smoke = parameters.resolve(BOOK, "smoke") | {"points": 4, "examples": 8, "tune_batch_size": 16}
     job = experiment.jobs(smoke)[0]
-    table = job.compute(**job.arguments, device="cpu", report=lambda done, text: None)
+    table = judging.compute(job)
     areas = table[table["kind"] == "area"]
     assert len(areas) == 2 * 10 * 4 and areas["area"].between(0, 1).all()
     tops = table[(table["kind"] == "curve") & (table["threshold"] == 0)]

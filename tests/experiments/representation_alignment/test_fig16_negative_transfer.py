@@ -10,7 +10,7 @@ from alignbook.data import DataError, colour32, load
 from alignbook.errors import AlignbookError
 from alignbook.metrics import alignment_curve
 from alignbook.training.resnet import ResNet
-from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
 from companion.runs import notebooks, parameters
 from companion.studies.representation_alignment.fig16_negative_transfer import (
     design,
@@ -19,6 +19,7 @@ from companion.studies.representation_alignment.fig16_negative_transfer import (
     reading,
 )
 from tests import judging
+from tests.judging import QUIET
 
 BOOK = notebooks.find("representation_alignment/fig16_negative_transfer")
 PARAMETERS = parameters.resolve(BOOK, "quick")
@@ -67,7 +68,6 @@ REVERSED = {"street": 1.0, "handwritten": 2.0, "coarse": 3.0}
         (made_up(other=REVERSED, noise=0.5), {"ranks": CONTRADICTED, "within": CONTRADICTED}),
         (made_up(harm=HARM | {"coarse": 0.01}), {"alignment-mean": HOLDS, "alignment-every": NO_EFFECT}),
         (made_up(noise=20.0), {"alignment-every": OPEN, "accuracy-every": OPEN}),
-        (pd.DataFrame({"unit": []}), dict.fromkeys(IDS, NOT_RUN)),
     ],
 )  # fmt: skip
 def test_what_comes_out_of_the_falls(table, found):
@@ -194,7 +194,7 @@ def test_random_labels_can_be_learned_and_the_start_is_not_changed_by_fine_tunin
 def test_a_run_looks_at_every_other_domain():
     job = next(u for u in experiment.jobs(SMOKE) if u.name == "handwritten-seed0")
     short = job.arguments | {"source_epochs": 1, "tune_epochs": 1, "base_images": 64}
-    table = job.compute(**short, device="cpu", report=lambda done, text: None)
+    table = job.compute(**short, **QUIET)
     for kind in ("area", "accuracy"):
         assert table[table["kind"] == kind]["target"].tolist() == ["street", "coarse"]
     assert table[table["kind"] == "area"]["area"].between(0, 1).all()

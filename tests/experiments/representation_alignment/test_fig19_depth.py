@@ -27,7 +27,7 @@ PLAIN = {"vgg16": 0.3, "resnet50": 0.2, "resnet101": 0.1, "inputs": 0.4}
 @pytest.fixture(scope="module")
 def table():
     job, *_ = experiment.jobs(PARAMETERS | {"datasets": ["photos"], "networks": ["resnet18"]})
-    return job.compute(**job.arguments, device=torch.device("cpu"), report=lambda done, text: None)
+    return judging.compute(job)
 
 
 def test_areas_are_those_of_the_last_hidden_layer(table):
@@ -52,7 +52,7 @@ def test_areas_are_those_of_the_last_hidden_layer(table):
 def test_random_features_are_relus_of_the_same_images(table):
     made = experiment.jobs(PARAMETERS | {"datasets": ["photos"], "networks": [], "widths": [4, 64]})
     assert [job.compute for job in made] == [experiment.compute, experiment.wide, experiment.stand_in]
-    found = made[1].compute(**made[1].arguments, device="cpu", report=lambda done, text: None)
+    found = judging.compute(made[1])
     rows = found[found["kind"] == "area"].set_index("width")
     assert rows.index.tolist() == [0, 4, 64] and rows["features"].tolist() == [3072, 4, 64]
     inputs = table[(table["kind"] == "area") & (table["network"] == "inputs")]
@@ -76,7 +76,7 @@ def test_trained_networks_are_seen_before_and_after_on_the_same_images(table, mo
 
     monkeypatch.setattr(experiment, "lite_network", stub)
     *_, job = experiment.jobs(PARAMETERS | {"datasets": ["photos"], "networks": [], "trained": ["lite2"]})
-    found = job.compute(**job.arguments, device="cpu", report=lambda done, text: None)
+    found = judging.compute(job)
     assert [ask[:2] for ask in asked] == [(2, False), (2, True)] and len({ask[2] for ask in asked}) == 1
     rows = found[found["kind"] == "area"].set_index("state")
     inputs = table[(table["kind"] == "area") & (table["network"] == "inputs")]
@@ -84,7 +84,7 @@ def test_trained_networks_are_seen_before_and_after_on_the_same_images(table, mo
     assert rows["area"]["after"] == pytest.approx(rows["area"]["inputs"], rel=1e-4)  # all pixels, in float32
     assert rows["features"].tolist() == [3072, 1024, 3072]
     *_, job = experiment.jobs(PARAMETERS | {"datasets": ["photos"]})
-    other = job.compute(**job.arguments, device="cpu", report=lambda done, text: None)
+    other = judging.compute(job)
     assert other.columns.isin([*found.columns]).all() and set(other["state"]) == {"inputs", "before", "after"}
     with pytest.raises(AlignbookError, match="resnet18, a stand-in, alone"):
         experiment.jobs(PARAMETERS | {"trained": ["resnet18", "lite0"]})

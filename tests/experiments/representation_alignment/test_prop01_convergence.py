@@ -7,7 +7,6 @@ import torch
 
 from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
-from companion.runs import notebooks, parameters
 from companion.studies.representation_alignment.prop01_convergence import experiment, reading
 from tests import judging
 
@@ -18,12 +17,8 @@ PARAMETERS = {
 
 
 @pytest.fixture(scope="module")
-def table():
-    tables = []
-    for job in experiment.jobs(PARAMETERS):
-        made = job.compute(**job.arguments, device=torch.device("cpu"), report=lambda *_: None)
-        tables.append(made.assign(seed=job.arguments["seed"]))
-    return pd.concat(tables, ignore_index=True)
+def table(computed):
+    return computed(experiment, PARAMETERS)
 
 
 claims, outcomes = judging.of(reading, PARAMETERS)
@@ -137,13 +132,3 @@ def test_two_classes_equally_often():
 def test_nothing_and_few_singular_values(table):
     few = table[~((table["kind"] == "spectrum") & (table["index"] > 40))]
     assert outcomes(few)["cross-early"] == outcomes(few)["cross-late"] == NOT_RUN
-
-
-@pytest.mark.parametrize(
-    "name, value", [("multiples", [0.0]), ("multiples", []), ("step_size", 1.0), ("points", 2), ("rate", 0.0)]
-)
-def test_bad_parameters(name, value):
-    with pytest.raises(AlignbookError, match=name):
-        parameters.resolve(
-            notebooks.find("representation_alignment/prop01_convergence"), "smoke", {name: value}
-        )

@@ -7,8 +7,8 @@ import torch
 
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.runs import notebooks, parameters
-from companion.statements import judged
 from companion.studies.representation_alignment.sec5_off_centre import experiment, reading
+from tests import judging
 
 PARAMETERS = parameters.resolve(notebooks.find("representation_alignment/sec5_off_centre"), "smoke")
 N = 80
@@ -65,8 +65,7 @@ def table(kept, centred, steps=64.0):
     return pd.DataFrame(rows).sample(frac=1, random_state=0)
 
 
-def outcomes(table):
-    return {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+_, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_features_that_are_off_centre():

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from companion.claims import CONTRADICTED, HOLDS
-from companion.statements import judged
 from companion.studies.representation_alignment.sec6_backwards import experiment, reading
 from companion.studies.representation_alignment.shared.linear_descent import descend
+from tests import judging
 
 GRID = np.linspace(0, 1, 41)
 STEPS = np.unique(np.geomspace(1, 1000, 30).round().astype(int))
@@ -43,8 +43,7 @@ def table():
     )
 
 
-def outcomes(table):
-    return {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, table, {})}
+_, outcomes = judging.of(reading, {})
 
 
 def test_the_curve_gives_the_loss(table):
@@ -75,9 +74,3 @@ def test_jobs_are_those_of_both_figures():
     made = experiment.jobs({"profile": "smoke", "seeds": 1})
     assert {job.compute.__module__.split(".")[-2] for job in made} == set(experiment.FIGURES)
     assert {job.arguments["seed"] for job in made} == {0}
-
-
-def test_of_nothing_nothing_is_read():
-    nothing = pd.DataFrame({"unit": []})
-    assert reading.predicted(nothing).empty and reading.told(nothing).empty
-    assert {claim.measured for claim in judged(reading.STATEMENTS, nothing, {})} == {None}

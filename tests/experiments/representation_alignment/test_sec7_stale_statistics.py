@@ -9,8 +9,8 @@ from torch import nn
 
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.runs import notebooks, parameters
-from companion.statements import judged
 from companion.studies.representation_alignment.sec7_stale_statistics import design, experiment, reading
+from tests import judging
 
 PARAMETERS = parameters.resolve(notebooks.find("representation_alignment/sec7_stale_statistics"), "smoke")
 CPU = torch.device("cpu")
@@ -44,7 +44,7 @@ def test_the_probe_does_not_depend_on_scale_or_shift():
 
 def test_a_run_measures_every_arm_on_both_targets():
     (job, *_) = experiment.jobs(PARAMETERS)
-    table = job.compute(**job.arguments, device=CPU, report=lambda done, text: None)
+    table = judging.compute(job)
     rows = table[table["kind"] == "measured"]
     assert set(rows["target"]) == set(design.DOMAINS) - {job.arguments["start"]}
     assert rows.groupby(["arm", "statistics"]).ngroups == 5 and len(rows) == 10
@@ -58,22 +58,22 @@ def table(kept, alone, fair, probe=0.0):
         (design.STATISTICS, design.KEPT): alone, (design.LABELS, design.KEPT): kept,
         (design.LABELS, design.TARGET): fair,
     }  # fmt: skip
-    rows = []
-    for seed in range(4):
-        for start, target in itertools.permutations(design.DOMAINS, 2):
-            about = {"seed": seed, "start": start, "target": target, "kind": "measured"}
-            for (arm, statistics), lost in areas.items():
-                noise = 0.1 * seed * (arm != design.NONE)
-                found = {
-                    "area": 1 - (lost + noise) / 100,
-                    "probe": 80 - (arm == design.LABELS) * (probe + noise),
-                }
-                rows.append(about | {"arm": arm, "statistics": statistics} | found)
-    return pd.DataFrame(rows)
+    tables = []
+    for start, target in itertools.permutations(design.DOMAINS, 2):
+        for (arm, statistics), lost in areas.items():
+            moved = 0.1 * (arm != design.NONE)
+            tables.append(
+                judging.rows(
+                    kind="measured", seed=range(4), start=start, target=target, arm=arm,
+                    statistics=statistics,
+                    area=lambda row, lost=lost, moved=moved: 1 - (lost + moved * row.seed) / 100,
+                    probe=lambda row: 80 - (row.arm == design.LABELS) * (probe + 0.1 * row.seed),
+                )
+            )  # fmt: skip
+    return pd.concat(tables)
 
 
-def outcomes(table):
-    return {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, table, PARAMETERS)}
+_, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_statistics_explain_the_loss():
@@ -88,6 +88,5 @@ def test_labels_explain_the_loss():
     assert found["statistics"] == NO_EFFECT and found["most"] == CONTRADICTED
 
 
-def test_nothing_is_read_of_nothing():
-    assert reading.measured(pd.DataFrame({"kind": []}), "area", design.NONE, design.KEPT).empty
+def test_a_loss_is_a_percentage_of_the_area_before():
     assert pytest.approx(40.15) == reading.loss(design.LABELS, design.KEPT)(table(40, 0, 0), {}).mean()

@@ -8,15 +8,12 @@ from torch.nn import functional
 
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.tangent_alignment import tangent_alignment
-from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
-from companion.runs import notebooks, parameters
-from companion.statements import judged
+from companion.claims import CONTRADICTED, HOLDS
 from companion.studies.signal_propagation.appC_freezing import experiment, reading
 from companion.studies.signal_propagation.shared.dense import centred_labels, error_signal
 from tests import judging
 
 PARAMETERS = {"datasets": ["mnist"], "images": 300}
-RUN = {"device": torch.device("cpu"), "report": lambda *_: None}
 X = torch.randn(20, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 Y = torch.arange(20) % 10
 
@@ -124,19 +121,3 @@ def test_correlations_within_a_layer_know_nothing_of_the_profile():
     layer = table[(table["kind"] == "layer") & (table["start"] == 0) & (table["layer"] == 3)]
     plain = np.corrcoef(layer["alignment"], layer["norm"])[0, 1]
     assert reading.within("alignment", "norm")(table, PARAMETERS, "mnist")[3] == pytest.approx(plain)
-
-
-def test_of_nothing_nothing_is_judged():
-    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
-
-
-def test_smoke_jobs_give_what_is_read():
-    book = notebooks.find("signal_propagation/appC_freezing")
-    values = parameters.resolve(book, "smoke", {"seeds": 3})
-    made = experiment.jobs(values)
-    tables = [
-        u.compute(**u.arguments, **RUN).assign(dataset="digits", seed=u.arguments["seed"]) for u in made
-    ]
-    table = pd.concat(tables, ignore_index=True)
-    assert NOT_RUN not in {claim.outcome for claim in judged(reading.STATEMENTS, table, values)}
-    assert (table["drop"].dropna() > 0).mean() > 0.7

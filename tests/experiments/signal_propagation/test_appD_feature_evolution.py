@@ -7,9 +7,7 @@ import torch
 
 from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.tangent_alignment import tangent_alignment
-from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
-from companion.runs import notebooks, parameters
-from companion.statements import judged
+from companion.claims import CONTRADICTED, HOLDS
 from companion.studies.signal_propagation.appD_feature_evolution import experiment, reading
 from companion.studies.signal_propagation.shared import tangent_step
 from companion.studies.signal_propagation.shared.dense import centred_labels, error_signal
@@ -145,19 +143,3 @@ def test_the_order_is_that_of_medians_over_networks():
     medians = rows.groupby("layer")[["growth", "by_25"]].median()
     plain = medians["growth"].corr(medians["by_25"], method="spearman")
     assert reading.order(table, PARAMETERS, "by_25")[20] == pytest.approx(plain)
-
-
-def test_of_nothing_nothing_is_judged():
-    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
-
-
-def test_smoke_job_gives_what_is_read():
-    book = notebooks.find("signal_propagation/appD_feature_evolution")
-    values = parameters.resolve(book, "smoke")
-    run = {"device": torch.device("cpu"), "report": lambda *_: None}
-    table = experiment.jobs(values)[0].compute(**experiment.jobs(values)[0].arguments, **run).assign(seed=0)
-    claims = judged(reading.STATEMENTS, table, values)
-    assert {claim.id for claim in claims if claim.outcome == NOT_RUN} <= {
-        "size-later"
-    }  # an epoch of few steps
-    assert sorted(table["step"].unique()) == [0, 1, 2]

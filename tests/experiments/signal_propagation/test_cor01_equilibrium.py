@@ -7,42 +7,21 @@ import pandas as pd
 import pytest
 import torch
 
-from companion.statements import judged
 from companion.studies.signal_propagation.cor01_equilibrium import experiment as cor01
 from companion.studies.signal_propagation.cor01_equilibrium import reading
+from tests import judging
+from tests.judging import QUIET
 
-PARAMETERS = {
-    "depth": 1000,
-    "epsilons": [0.1, 0.9],
-    "kappas": [0.5, 1.0, 2.0],
-    "shares": [0.5],
-    "widths": [96],
-    "network_depth": 6,
-    "correlations": [-1.0, 0.0, 0.9],
-    "networks": 2,
-    "outputs": 16,
-    "seeds": 3,
-}
-
-
-def compute(job):
-    """The job's table with the columns that the engine adds."""
-    progress = []
-    table = job.compute(
-        **job.arguments, device=torch.device("cpu"), report=lambda done, text: progress.append(done)
-    )
-    assert progress == sorted(progress) and 0 <= progress[0] and progress[-1] <= 1
-    scalars = {k: v for k, v in job.arguments.items() if isinstance(v, int | float) and k not in table}
-    return table.assign(unit=job.name, **scalars)
-
-
-def claims_of(table, parameters):
-    return judged(reading.STATEMENTS, table, parameters)
+PARAMETERS = dict(
+    depth=1000, epsilons=[0.1, 0.9], kappas=[0.5, 1.0, 2.0], shares=[0.5], widths=[96], network_depth=6,
+    correlations=[-1.0, 0.0, 0.9], networks=2, outputs=16, seeds=3,
+)  # fmt: skip
+claims_of, _ = judging.of(reading, PARAMETERS)
 
 
 @pytest.fixture(scope="module")
-def table():
-    return pd.concat([compute(job) for job in cor01.jobs(PARAMETERS)], ignore_index=True)
+def table(computed):
+    return computed(cor01, PARAMETERS)
 
 
 def plain_correlations(c, depth):
@@ -57,12 +36,6 @@ def plain_correlations(c, depth):
 def plain_backward(c, layer, depth):
     """I^b_layer of the pair with input correlation c."""
     return (np.arcsin(plain_correlations(c, depth)) / math.pi + 0.5)[layer - 1 : depth - 1].prod()
-
-
-def test_jobs_are_complete_and_distinct():
-    jobs = cor01.jobs(PARAMETERS)
-    assert len({job.name for job in jobs}) == len(jobs) == 2 + 3
-    assert [job.arguments["seed"] for job in jobs] == [0, 0, 0, 1, 2]
 
 
 @pytest.mark.parametrize("depth", [10, 100])
@@ -117,16 +90,10 @@ def test_share_takes_the_worse_end(table):
     assert 0.4 < reading.share_ratio(reading.select(table, "share", eps=0.9)) < 1.6
 
 
-def test_claims_on_everything_and_on_subsets(table):
-    everything = {claim.id: claim for claim in claims_of(table, PARAMETERS)}
-    assert everything["figure3-slope-eps0.9"].outcome == "contradicted"
-    assert everything["lemma2-sign"].measured < 0
-    assert all(claim.outcome != "not run" for claim in everything.values())
-    empty = claims_of(table.iloc[:0], PARAMETERS)
-    assert {claim.outcome for claim in empty} == {"not run"}
-    for jobs in (["eps0.1"], ["width96-seed0"]):
-        some = claims_of(table[table.unit.isin(jobs)], PARAMETERS)
-        assert {claim.id for claim in some} <= set(everything)
+def test_claims_on_everything(table):
+    claims = claims_of(table)
+    assert claims["figure3-slope-eps0.9"].outcome == "contradicted" and claims["lemma2-sign"].measured < 0
+    assert all(claim.outcome != "not run" for claim in claims.values())
 
 
 def made_up(log_coefficient=4.5, forward=-2.0, backward=-3.0, growth=0.6, bend=0.0):
@@ -170,11 +137,8 @@ def test_claims_find_known_constants(changes, measured):
         "forward-rate": -2.0, "backward-rate": -3.0, "share-rate": 1.0,
         "lemma2-sign": 1.0, "deep-slope-eps0.9": 0.6, "kappa": 0.0, "figure3-slope-eps0.9": 0.6,
     }  # fmt: skip
-    found = {
-        claim.id: claim
-        for claim in claims_of(made_up(**changes), PARAMETERS | {"epsilons": [0.9]})
-        if claim.outcome != "not run"
-    }
+    claims = claims_of(made_up(**changes), epsilons=[0.9])
+    found = {id: claim for id, claim in claims.items() if claim.outcome != "not run"}
     assert set(found) == set(expected)
     for name, value in (expected | measured).items():
         assert found[name].measured == pytest.approx(value, abs=1e-6)
@@ -196,10 +160,8 @@ def test_slopes_over_figure_3s_depths_under_every_open_choice():
 
 
 def test_a_wrong_forward_rate_is_found():
-    claims = claims_of(made_up(forward=-1.8), PARAMETERS | {"epsilons": [0.9]})
-    found = {claim.id: claim for claim in claims}
-    assert found["forward-rate"].measured == pytest.approx(-1.8)
-    assert found["forward-rate"].outcome == "contradicted"
+    claim = claims_of(made_up(forward=-1.8), epsilons=[0.9])["forward-rate"]
+    assert claim.measured == pytest.approx(-1.8) and claim.outcome == "contradicted"
 
 
 def test_figure_3_slope_of_a_known_line():
@@ -229,7 +191,7 @@ def test_networks_follow_the_recursion(table):
 def test_backward_information_is_the_jacobian():
     """width × I^b against autograd's gradient of each output, on one small network."""
     arguments = {"width": 12, "layers": 4, "correlations": [0.3], "networks": 1, "outputs": 3, "seed": 5}
-    table = cor01.compute_network(**arguments, device=torch.device("cpu"), report=lambda *_: None)
+    table = cor01.compute_network(**arguments, **QUIET)
     draw = cor01.torch_stream(5, "cor01-network", 0, 12)
 
     def normal(*shape):
@@ -249,11 +211,3 @@ def test_backward_information_is_the_jacobian():
     expected = sum((a * b).sum() for a, b in zip(*gradients, strict=True)) / 3
     row = table[(table.kind == "network backward") & (table.layer == 2)]
     assert row.value.item() == pytest.approx(float(expected), rel=1e-12)
-
-
-def test_same_seed_same_bits_and_seeds_differ():
-    job = cor01.jobs(PARAMETERS)[2]
-    first, again = compute(job), compute(job)
-    pd.testing.assert_frame_equal(first, again, check_exact=True)
-    other = compute(cor01.jobs(PARAMETERS)[3])
-    assert not np.allclose(first.value, other.value)

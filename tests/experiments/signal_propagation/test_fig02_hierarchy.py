@@ -1,19 +1,17 @@
 """Figure 2's experiment on digits, and its numbers and verdicts on made-up curves."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from alignbook.errors import AlignbookError, Diverged
+from alignbook.errors import Diverged
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
-from companion.runs import notebooks, parameters
-from companion.statements import judged as judge
 from companion.studies.signal_propagation.fig02_hierarchy import experiment as fig02
 from companion.studies.signal_propagation.fig02_hierarchy import reading
+from tests import judging
+from tests.judging import QUIET
 
 PARAMETERS = {
     "datasets": ["digits"], "deep_datasets": ["digits"], "rate_datasets": ["digits"], "depth": 4, "deep": 5,
@@ -27,7 +25,7 @@ LOSSES = (2.3, 0.6, 0.4, 0.09)  # down to Figure 4's loss at the end alone
 
 def compute(job, **changes):
     arguments = job.arguments | changes
-    return fig02.compute(**arguments, device=torch.device("cpu"), report=lambda done, text: None)
+    return fig02.compute(**arguments, **QUIET)
 
 
 def made_up(
@@ -60,10 +58,14 @@ def made_up(
     return pd.concat(frames, ignore_index=True)
 
 
-def judged(table, **changes):
-    p = PARAMETERS | {"datasets": ["mnist"], "deep_datasets": [], "rate_datasets": [], "learning_rate": 0.003}
-    p |= {"depth": 6, **changes}
-    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, p)}
+MADE_UP = {
+    "datasets": ["mnist"],
+    "deep_datasets": [],
+    "rate_datasets": [],
+    "learning_rate": 0.003,
+    "depth": 6,
+}
+judged, _ = judging.of(reading, PARAMETERS | MADE_UP)
 
 
 HILL = [0.3, 0.5, 0.6, 0.5, 0.4, 0.2]
@@ -158,17 +160,4 @@ def test_a_printed_accuracy_is_one_run(accuracy, outcome):
 
 def test_networks_that_did_not_learn_are_left_out():
     assert reading.networks(made_up(HILL, HILL, accuracy=0.1)).empty
-    outcomes = {claim.outcome for claim in judged(made_up(HILL, HILL, accuracy=0.1)).values()}
-    assert outcomes == {claim.outcome for claim in judged(pd.DataFrame({"unit": []})).values()} == {NOT_RUN}
-
-
-def test_jobs_are_unique_and_share_the_figures_rate():
-    made = fig02.jobs(PARAMETERS)
-    assert len({job.name for job in made}) == len(made) == 3 * 2
-    assert json.loads(json.dumps(made[0].arguments)) == made[0].arguments
-    book = notebooks.find("signal_propagation/fig02_hierarchy")
-    paper = {job.arguments["dataset"] for job in fig02.jobs(parameters.resolve(book, "paper"))}
-    assert paper == {"mnist", "fashion_mnist", "kmnist", "cifar10"}
-    for bad in ({"depth": 3}, {"rates": []}, {"datasets": ["letters"]}):
-        with pytest.raises(AlignbookError, match=next(iter(bad))):
-            parameters.resolve(book, "quick", bad)
+    assert {claim.outcome for claim in judged(made_up(HILL, HILL, accuracy=0.1)).values()} == {NOT_RUN}

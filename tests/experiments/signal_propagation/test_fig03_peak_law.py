@@ -1,6 +1,5 @@
 """Figure 3's experiment on digits, and its fits and verdicts on made-up peaks."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,63 +9,36 @@ import torch
 
 from alignbook.errors import Diverged
 from alignbook.kernels.products import float32_products
-from companion.statements import judged as judge
 from companion.studies.signal_propagation.fig03_peak_law import design, reading
 from companion.studies.signal_propagation.fig03_peak_law import experiment as fig03
 from companion.studies.signal_propagation.shared.names import NAMES
+from tests import judging
+from tests.judging import QUIET
 
-PARAMETERS = {
-    "datasets": ["digits"],
-    "depths": [3, 5],
-    "variation_dataset": "digits",
-    "variation_depths": [3],
-    "choice_datasets": ["digits"],
-    "choice_depths": [5],
-    "choices": [*design.CHOICES, *design.PREPARED],
-    "width": 12,
-    "cifar10_width": 20,
-    "batch_size": 64,
-    "epochs_factor": 0.03,
-    "momentum": 0.9,
-    "weight_decay": 0.0005,
-    "train_images": 300,
-    "alignment_images": 20,
-    "pair_images": 0,
-    "seeds": 2,
-}
+PARAMETERS = dict(
+    datasets=["digits"], depths=[3, 5], variation_dataset="digits", variation_depths=[3],
+    choice_datasets=["digits"], choice_depths=[5], choices=[*design.CHOICES, *design.PREPARED], width=12,
+    cifar10_width=20, batch_size=64, epochs_factor=0.03, momentum=0.9, weight_decay=0.0005, train_images=300,
+    alignment_images=20, pair_images=0, seeds=2,
+)  # fmt: skip
 CPU = torch.device("cpu")
 
 
 def compute(job, **changes):
-    return fig03.compute(**{**job.arguments, **changes}, device=CPU, report=lambda done, text: None)
+    return fig03.compute(**{**job.arguments, **changes}, **QUIET)
 
 
 def made_up(peaks, dataset="mnist", setting="tables", accuracy=0.9):
     """A table of networks from {(depth, seed): peak}."""
-    frames = []
-    for (depth, seed), peak in peaks.items():
-        layer = np.arange(1, depth + 1)
-        frames.append(
-            pd.DataFrame(
-                {
-                    "layer": layer,
-                    "alignment": 1.0 / (1 + np.abs(layer - peak)),
-                    "alignment_half": 1.0 * layer,
-                    "alignment_init": 1.0 / layer,
-                    "test_accuracy": accuracy + 1e-4 * (seed - 1),
-                    "train_loss": 0.1,
-                    "dataset": dataset,
-                    "setting": setting,
-                    "depth": depth,
-                    "seed": seed,
-                }
-            )
+    return pd.concat(
+        judging.rows(
+            dataset=dataset, setting=setting, depth=depth, seed=seed, layer=range(1, depth + 1),
+            alignment=lambda row, peak=peak: 1.0 / (1 + abs(row.layer - peak)), train_loss=0.1,
+            alignment_half=lambda row: 1.0 * row.layer, alignment_init=lambda row: 1.0 / row.layer,
+            test_accuracy=accuracy + 1e-4 * (seed - 1),
         )
-    return pd.concat(frames, ignore_index=True)
-
-
-def judged(table, **changes):
-    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, asked(**changes))}
+        for (depth, seed), peak in peaks.items()
+    ).reset_index(drop=True)  # fmt: skip
 
 
 def asked(**changes):
@@ -74,11 +46,12 @@ def asked(**changes):
     return parameters | {"variation_dataset": "mnist", **changes}
 
 
-def test_jobs_are_complete_and_unique():
+judged, _ = judging.of(reading, asked())
+
+
+def test_a_setting_changes_what_it_names():
     jobs = fig03.jobs(PARAMETERS)
-    assert len({job.name for job in jobs}) == len(jobs) == (2 + 2 + 4) * 2
-    assert all(set(job.arguments) >= {"dataset", "depth", "setting", "seed"} for job in jobs)
-    assert json.loads(json.dumps(jobs[0].arguments)) == jobs[0].arguments
+    assert len(jobs) == (2 + 2 + 4) * 2
     by_setting = {job.arguments["setting"]: job.arguments for job in jobs if job.arguments["depth"] == 3}
     assert by_setting["low rate"]["learning_rate"] == by_setting["tables"]["learning_rate"] / 4
     assert by_setting["large batch"]["batch_size"] == 256
@@ -220,7 +193,7 @@ def test_paper_profile_has_the_tables_rates():
     assert (arguments["learning_rate"], arguments["epochs"], arguments["width"]) == (0.0001, 500, 20)
 
 
-def test_table_learns_and_repeats_bit_for_bit():
+def test_table_learns():
     job = fig03.jobs(PARAMETERS)[0]
     table = compute(job, epochs=30, learning_rate=0.02)
     alignments = table[["alignment", "alignment_half", "alignment_init"]].to_numpy()
@@ -229,7 +202,6 @@ def test_table_learns_and_repeats_bit_for_bit():
     assert table["test_accuracy"].iloc[0] > 0.6  # six times chance
     assert table["train_accuracy"].iloc[0] > 0.6
     assert (table["alignment"] > table["alignment_init"]).any()
-    pd.testing.assert_frame_equal(table, compute(job, epochs=30, learning_rate=0.02), check_exact=True)
     other = compute(job, epochs=30, learning_rate=0.02, seed=1)
     assert not np.array_equal(table["alignment"], other["alignment"])
 
@@ -259,7 +231,7 @@ def written_out(mlp, x, y, *, epochs, batch_size, learning_rate, momentum, weigh
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_the_same_bits_as_written_out(epochs):
     asked = fig03.jobs(PARAMETERS)[0].arguments | {"train_images": 130, "epochs": epochs}  # 64, 64 and 2
-    table = fig03.compute(**asked, device=CPU, report=lambda done, text: None)
+    table = fig03.compute(**asked, **QUIET)
     x, y = fig03.images("digits", "train", 130, asked["seed"], CPU)
     x_test, y_test = fig03.images("digits", "test", 0, asked["seed"], CPU)
     weights, order = (fig03.torch_stream(asked["seed"], "fig03", what, 3) for what in ("weights", "order"))
@@ -418,7 +390,3 @@ def test_depth_and_rate_are_fitted_together():
     assert reading.beside_rate(nets, "mnist") == pytest.approx((0.5, -0.5))
     assert np.isnan(reading.beside_rate(nets.iloc[:3], "mnist")).all()
     assert np.isnan(reading.beside_rate(nets, "digits")).all()  # no rates are printed
-
-
-def test_of_nothing_nothing_is_judged():
-    assert {claim.outcome for claim in judged(pd.DataFrame({"unit": []})).values()} == {"not run"}

@@ -1,20 +1,17 @@
 """Figures 4 and 11 to 15: networks on embedded images, and slopes and verdicts on made-up tables."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
-from alignbook.errors import AlignbookError
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
 from companion.runs import notebooks, parameters
-from companion.statements import judged
 from companion.studies.signal_propagation.fig04_hyperparameters import experiment as fig04
 from companion.studies.signal_propagation.fig04_hyperparameters import reading
 from companion.studies.signal_propagation.fig04_hyperparameters.design import conditions
+from tests import judging
+from tests.judging import QUIET
 
 BOOK = "signal_propagation/fig04_hyperparameters"
 PARAMETERS = {
@@ -33,7 +30,7 @@ VARIED = [("dense", "rate"), ("dense", "batch"), ("vgg19", "rate"), ("vgg19", "b
 
 def compute(job, **changes):
     arguments = job.arguments | changes
-    return job.compute(**arguments, device=torch.device("cpu"), report=lambda done, text: None)
+    return job.compute(**arguments, **QUIET)
 
 
 def made_up(peak, gap, height, *, noise=0.02, loss=0.09, layers=40):
@@ -62,12 +59,7 @@ def made_up(peak, gap, height, *, noise=0.02, loss=0.09, layers=40):
 FULL = PARAMETERS | {"dense_dataset": "fashion_mnist", "dataset": "cifar10", "side": 32}
 
 
-def claims(table, parameters=FULL):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, parameters)}
-
-
-def outcomes(table, parameters=FULL):
-    return {id: claim.outcome for id, claim in claims(table, parameters).items()}
+claims, outcomes = judging.of(reading, FULL)
 
 
 def as_claimed(sign):
@@ -132,8 +124,7 @@ def test_a_network_of_the_table():
 
 def test_jobs_and_parameters():
     made = fig04.jobs(PARAMETERS)
-    assert len({job.name for job in made}) == len(made) == 14 * 7
-    assert json.loads(json.dumps(made[-1].arguments)) == made[-1].arguments
+    assert len(made) == 14 * 7
     assert {job.arguments["alignment_images"] for job in made if "second" in job.name} == {4}
     assert {job.arguments["alignment_images"] for job in made if "dense" in job.name} == {7}
     epochs = {job.arguments["family"]: job.arguments["epochs"] for job in made}
@@ -142,9 +133,6 @@ def test_jobs_and_parameters():
     paper = conditions(parameters.resolve(book, "paper"))
     printed = reading.PRINTED[["family", "learning_rate", "batch_size"]].itertuples(index=False, name=None)
     assert set(printed) <= set(paper)  # everything that is printed is computed
-    for bad in ({"side": 5}, {"adam_rates": [0.0]}, {"dense_batches": []}):
-        with pytest.raises(AlignbookError, match=next(iter(bad))):
-            parameters.resolve(book, "quick", bad)
 
 
 def test_peaks_that_do_not_move_have_a_slope_of_nought():

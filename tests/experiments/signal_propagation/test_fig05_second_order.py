@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.errors import AlignbookError
 from alignbook.kernels.mlp_sgd import MLP
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.runs import notebooks, parameters
@@ -158,7 +157,7 @@ def test_how_near_the_shortest_steps_come_is_a_maximum_over_the_first_epoch():
     table.loc[(table["kind"] == "step") & (table["epoch"] == 0.5), "swapped"] = 0.85
     table.loc[table["epoch"] == 4, "swapped"] = 0.95  # not in the first epoch
     assert reading.best(table, PARAMETERS, "step") == pytest.approx(0.85)
-    assert reading.best(pd.DataFrame({"unit": []}), PARAMETERS, "step") is None
+    assert reading.best(judging.NOTHING, PARAMETERS, "step") is None
 
 
 def test_early_is_a_mean_over_the_first_epoch():
@@ -173,7 +172,7 @@ def test_the_ends_of_the_spectrum():
     pairs = table[(table["kind"] == "pair") & (table["epoch"] == 1)]
     by_size = pairs["eigenvalue"].abs().groupby(pairs["seed"]).max()
     pd.testing.assert_series_equal(reading.largest(table, 1), by_size, check_names=False)
-    assert reading.eigenvalues(pd.DataFrame({"unit": []}), 1).empty
+    assert reading.eigenvalues(judging.NOTHING, 1).empty
 
 
 def test_sizes_of_eigenvalues_end_at_zero():
@@ -183,17 +182,11 @@ def test_sizes_of_eigenvalues_end_at_zero():
     assert claim.interval[0] == 0 and claim.interval[1] > claim.measured and claim.paper == 15
 
 
-def test_jobs_and_refusals():
-    book = notebooks.find("signal_propagation/fig05_second_order")
-    values = parameters.resolve(book, "smoke", {"epochs_at": [0, 1], "eigenvalues": 4, "train_images": 128})
-    job = experiment.jobs(values)[0]
-    table = experiment.compute(**job.arguments, device=torch.device("cpu"), report=lambda *_: None)
+def test_a_run_ends_its_epoch_and_keeps_the_theorem(smoke):
+    table = smoke("signal_propagation/fig05_second_order").tables[0]
     steps = table[table["kind"] == "step"]
     assert list(steps["step"]) == sorted(steps["step"]) and steps["taken"].isna().sum() == 1
     assert (steps["theorem_a"] < 1e-8).all() and steps["relus_held"].iloc[0] > 0.9
-    assert len(table[table["kind"] == "pair"]) == 8
-    with pytest.raises(AlignbookError, match="dataset"):
-        parameters.resolve(book, "quick", {"dataset": "photos"})
 
 
 def test_shorter_steps_of_the_same_network():

@@ -6,13 +6,12 @@ import pytest
 import torch
 from torch.nn import functional
 
-from alignbook.errors import AlignbookError
 from alignbook.training.deep import ResNet18
-from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
 from companion.runs import notebooks, parameters
-from companion.statements import judged
 from companion.studies.signal_propagation.fig06_collinearity import experiment, reading
 from companion.studies.signal_propagation.shared import dense
+from tests import judging
 
 PARAMETERS = {"datasets": ["mnist"], "conv_networks": ["vgg19"], "conv_dataset": "cifar10"}
 PARAMETERS |= {"conv_width": 8, "conv_images": 12800, "batch_size": 128, "train_images": 0}
@@ -85,8 +84,7 @@ def test_summary_of_a_curve():
     assert flat["rise"].isna().all() and flat["left"].isna().all()
 
 
-def claims(table, parameters=PARAMETERS):
-    return {claim.id: claim for claim in judged(reading.STATEMENTS, table, parameters)}
+claims, outcomes = judging.of(reading, PARAMETERS)
 
 
 @pytest.mark.parametrize(
@@ -98,46 +96,27 @@ def claims(table, parameters=PARAMETERS):
     ],
 )
 def test_claims_come_out_either_way(values, outcome):
-    asked = PARAMETERS | {"datasets": ["mnist", "cifar10"]}
-    found = {id: claim.outcome for id, claim in claims(made_up(values, dataset="cifar10"), asked).items()}
+    found = outcomes(made_up(values, dataset="cifar10"), datasets=["mnist", "cifar10"])
     assert found["epoch-dense-cifar10"] == found["rise-dense-cifar10"] == outcome
     assert found["epoch-vgg19-cifar10"] == found["epoch-dense-mnist"] == NOT_RUN
     assert "rise-vgg19-cifar10" not in found
-
-
-def test_one_seed_or_nothing_decides_nothing():
-    assert {c.outcome for c in claims(made_up((1, 1, 1, 1), seeds=1)).values()} == {OPEN, NOT_RUN}
-    assert {c.outcome for c in claims(pd.DataFrame({"unit": []})).values()} == {NOT_RUN}
 
 
 def test_at_initialisation_networks_that_are_not_trained_decide():
     """Where there are any, the trained ones do not enter: the old reading took these alone."""
     trained = made_up((0.5, 0.9, 0.9, 0.9))
     assert claims(trained)["initial-dense-mnist"].outcome == CONTRADICTED
-    alone = pd.DataFrame(
-        {
-            "network": "dense",
-            "dataset": "mnist",
-            "seed": seed,
-            "initial": 0.97 + 0.001 * seed,
-            "constant": 1.0,
-        }
-        for seed in range(3, 9)
+    alone = judging.rows(
+        network="dense",
+        dataset="mnist",
+        seed=range(3, 9),
+        initial=lambda row: 0.97 + 0.001 * row.seed,
+        constant=1.0,
     )
     claim = claims(pd.concat([trained, alone], ignore_index=True))["initial-dense-mnist"]
     assert claim.outcome == HOLDS and claim.seeds == 6
     assert claim.measured == pytest.approx(0.97 + 0.0055)
     assert claims(alone)["epoch-dense-mnist"].outcome == NOT_RUN
-
-
-def test_jobs_and_refusals():
-    book = notebooks.find("signal_propagation/fig06_collinearity")
-    made = experiment.jobs(parameters.resolve(book, "smoke"))
-    table = experiment.compute(**made[0].arguments, device=torch.device("cpu"), report=lambda *_: None)
-    assert list(table["step"])[:2] == [0, 1] and table["collinearity"].between(-1, 1).all()
-    assert table["alignment"].notna().all() and table["epoch"].iloc[-1] == made[0].arguments["epochs"]
-    with pytest.raises(AlignbookError, match="conv_networks"):
-        parameters.resolve(book, "quick", {"conv_networks": ["vgg16"]})
 
 
 def test_before_training_the_same_networks():

@@ -6,22 +6,17 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS
 from companion.runs import notebooks, parameters
-from companion.statements import judged as judge
 from companion.studies.signal_propagation.fig16_layerwise import design, experiment, reading
+from tests import judging
+from tests.judging import QUIET
 
 CPU = torch.device("cpu")
-PARAMETERS = {
-    "first": "mnist",
-    "first_widths": [32],
-    "second": "cifar10",
-    "second_widths": [64],
-    "epochs": 3,
-    "other_epochs": [1],
-    "batch_size": 128,
-}
+PARAMETERS = dict(
+    first="mnist", first_widths=[32], second="cifar10", second_widths=[64], epochs=3, other_epochs=[1],
+    batch_size=128,
+)  # fmt: skip
 
 
 def quiet(*_):
@@ -81,14 +76,12 @@ def values(**changes):
 def test_a_network_learns_layer_by_layer(monkeypatch):
     monkeypatch.setattr(experiment, "CHUNK", 70)  # several, and a rest
     made = experiment.jobs(values(max_epochs=6, depth=3, train_images=800))
-    assert len({job.name for job in made}) == len(made) == 5
+    assert len(made) == 5
     job = made[0]
-    table = experiment.compute_layerwise(**job.arguments, device=CPU, report=quiet)
+    table = experiment.compute_layerwise(**job.arguments, **QUIET)
     assert list(table["layer"]) == [1, 2, 3] and table["epochs"].between(1, 6).all()
     assert table["alignment"].between(0, 1).all() and table["test_accuracy"][0] > 40
-    again = experiment.compute_layerwise(**job.arguments, device=CPU, report=quiet)
-    pd.testing.assert_frame_equal(table, again)
-    whole = experiment.compute_end_to_end(**made[-1].arguments, device=CPU, report=quiet)
+    whole = experiment.compute_end_to_end(**made[-1].arguments, **QUIET)
     assert set(whole) == set(table)
 
 
@@ -108,43 +101,27 @@ def test_patience_is_an_argument_where_it_is_not_the_stored_one():
     assert all("patience" not in job.arguments for job in of_layers)
 
 
-def test_refusals():
-    with pytest.raises(AlignbookError, match="depth"):
-        values(depth=2)
+NETWORKS = [("layers", "mnist", 32), ("layers", "cifar10", 64)]
+NETWORKS += [("end to end", "mnist", 9), ("end to end", "cifar10", 9)]
 
 
 def made_up(good=True, seeds=3):
-    rng = np.random.default_rng(0)
-    rows = []
-    for seed in range(seeds):
-        for kind, dataset, width in (
-            ("layers", "mnist", 32),
-            ("layers", "cifar10", 64),
-            ("end to end", "mnist", 9),
-            ("end to end", "cifar10", 9),
-        ):
-            flat = (kind == "layers") == good
-            for layer in range(1, 7):
-                height = (
-                    0.2 + 0.01 * (layer == 3) if flat and (layer < 5 or seed) else 0.4 if layer == 3 else 0.1
-                )
-                rows.append(
-                    {
-                        "kind": kind, "dataset": dataset, "width": width, "target": 0.5, "seed": seed,
-                        "layer": layer, "epochs": 3, "loss": 0.01,
-                        "alignment": height * (1 + 0.01 * rng.random()),
-                        "test_accuracy": 90 - 10 * flat + seed * (1 + flat), "train_accuracy": 99.0,
-                    }
-                )  # fmt: skip
-    return pd.DataFrame(rows)
+    def alignment(row):
+        flat = row.flat and (row.layer < 5 or row.seed)
+        height = 0.2 + 0.01 * (row.layer == 3) if flat else 0.4 if row.layer == 3 else 0.1
+        return height * (1 + row.noise)
+
+    return pd.concat(
+        judging.rows(
+            0.005, draw, kind=kind, dataset=dataset, width=width, target=0.5, seed=range(seeds),
+            layer=range(1, 7), epochs=3, loss=0.01, flat=(kind == "layers") == good, alignment=alignment,
+            test_accuracy=lambda row: 90 - 10 * row.flat + row.seed * (1 + row.flat), train_accuracy=99.0,
+        )
+        for draw, (kind, dataset, width) in enumerate(NETWORKS)
+    )  # fmt: skip
 
 
-def claims_of(table, **changes):
-    return {claim.id: claim for claim in judge(reading.STATEMENTS, table, PARAMETERS | changes)}
-
-
-def outcomes(table, **changes):
-    return {id: claim.outcome for id, claim in claims_of(table, **changes).items()}
+claims_of, outcomes = judging.of(reading, PARAMETERS)
 
 
 def two_stops(table):
@@ -197,7 +174,3 @@ def test_the_loss_of_a_layer_that_gives_nothing():
     zero = float(experiment.pair_loss(torch.zeros(100, 3), y))
     assert reading.zero_loss({"batch_size": 100}) == pytest.approx(zero, rel=0.1)
     assert reading.zero_loss({"batch_size": 10**9}) == pytest.approx(zero)
-
-
-def test_of_nothing_nothing_is_judged():
-    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {"not run"}

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.errors import AlignbookError
 from alignbook.kernels.nngp import nngp_kernel
-from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.runs import notebooks, parameters
-from companion.statements import judged
 from companion.studies.signal_propagation.fig18_frozen import experiment, reading
+from tests import judging
+from tests.judging import QUIET
 
 CPU = torch.device("cpu")
 PARAMETERS = {
@@ -91,17 +91,15 @@ def test_jobs_and_one_run():
         "unfrozen16-seed0",
         "unfrozen16-all-seed0",
     ]
-    whole = made[3].compute(**made[3].arguments | {"steps": 150}, device=CPU, report=quiet)
+    whole = made[3].compute(**made[3].arguments | {"steps": 150}, **QUIET)
     assert whole["test_accuracy"][0] > 50 and whole["kind"][0] == "unfrozen"
     assert made[4].arguments == made[3].arguments | {"train_images": 0}
-    table = experiment.compute(**made[0].arguments, device=CPU, report=quiet)
+    table = experiment.compute(**made[0].arguments, **QUIET)
     assert list(table["layer"]) == [1, 2, 3, 4]
     assert table["alignment"].iloc[-1] == table["alignment_init"].iloc[-1]  # its features are frozen
     assert (table["alignment"] != table["alignment_init"]).iloc[:-1].all()
-    end = made[2].compute(**made[2].arguments, device=CPU, report=quiet)
+    end = judging.compute(made[2])
     assert end["ridge_train"][0] > end["ridge_test"][0] > 50
-    with pytest.raises(AlignbookError, match="ridge"):
-        parameters.resolve(book, "quick", {"ridge": 0.0})
 
 
 def made_up(good=True, seeds=9, outer=4):
@@ -136,8 +134,7 @@ def made_up(good=True, seeds=9, outer=4):
     return pd.DataFrame(rows)
 
 
-def outcomes(table, **changes):
-    return {c.id: c.outcome for c in judged(reading.STATEMENTS, table, PARAMETERS | changes)}
+_, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_claims_hold():
@@ -147,11 +144,6 @@ def test_claims_hold():
 
 def test_claims_disagree():
     assert set(outcomes(made_up(good=False)).values()) == {CONTRADICTED}
-
-
-def test_of_one_seed_or_none_nothing_is_decided():
-    assert set(outcomes(made_up(seeds=1)).values()) == {OPEN}
-    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
 
 
 def test_a_bounded_change_is_no_effect():

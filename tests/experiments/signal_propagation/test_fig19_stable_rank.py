@@ -1,6 +1,5 @@
 """Figures 19 to 23: a network on photographs, and verdicts on made-up spectra."""
 
-import json
 import math
 
 import numpy as np
@@ -8,15 +7,14 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.errors import AlignbookError
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
-from companion.runs import notebooks, parameters
 from companion.studies.signal_propagation.fig19_stable_rank import experiment as fig19
 from companion.studies.signal_propagation.fig19_stable_rank import reading
 from companion.studies.signal_propagation.shared import small_deep
 from tests import judging
+from tests.judging import QUIET
 
 PARAMETERS = {
     "dataset": "photos", "images": 24, "test_images": 30, "side": 8, "width": 8, "rates": [0.001, 0.02],
@@ -64,7 +62,7 @@ def test_a_job_has_every_layers_spectrum(monkeypatch):
 
     monkeypatch.setattr(fig19, "tangent_spectra", spy)
     job = fig19.jobs(PARAMETERS)[-1]
-    table = fig19.compute(**job.arguments, device=torch.device("cpu"), report=lambda done, text: None)
+    table = fig19.compute(**job.arguments, **QUIET)
     assert table["layer"].tolist() == list(range(1, 18)) and (table["passes"] == 1).all()
     found = table.dropna(subset="rank")
     # G.1: A_l = correlation / √R_l, by the metric that forms no matrix.
@@ -169,13 +167,3 @@ def test_layers_without_a_spectrum_are_left_out():
     nets = reading.networks(table.assign(rank=table["rank"].where(~dead)))
     pd.testing.assert_frame_equal(nets, reading.networks(table[~dead]))
     assert reading.networks(table[table["layer"] == 3]).empty  # one layer is no spread
-
-
-def test_jobs_and_parameters():
-    made = fig19.jobs(PARAMETERS)
-    assert len({job.name for job in made}) == len(made) == 8
-    assert json.loads(json.dumps(made[0].arguments)) == made[0].arguments
-    book = notebooks.find("signal_propagation/fig19_stable_rank")
-    for bad in ({"side": 12}, {"label_noises": [1.5]}, {"images": -1}):
-        with pytest.raises(AlignbookError, match=next(iter(bad))):
-            parameters.resolve(book, "quick", bad)

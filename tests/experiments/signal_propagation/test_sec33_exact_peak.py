@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from companion.claims import CONTRADICTED, HOLDS
 from companion.over_seeds import exponent
 from companion.runs import notebooks, parameters
-from companion.statements import judged
 from companion.studies.signal_propagation.sec33_exact_peak import experiment, reading, stored
 from companion.studies.signal_propagation.shared.equilibrium_layer import layer_of, supreme_losses
+from tests import judging
+from tests.judging import QUIET
 
 GIVEN = parameters.resolve(notebooks.find("signal_propagation/sec33_exact_peak"), "quick")
 
@@ -41,8 +41,7 @@ def made_up(factor=1.0, power=0.0):
     return pd.concat(tables, ignore_index=True)
 
 
-def outcomes(table):
-    return {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, table, GIVEN)}
+_, outcomes = judging.of(reading, GIVEN)
 
 
 @pytest.fixture
@@ -83,15 +82,14 @@ def test_the_drift_is_a_slope():
 
 def test_layers_of_images():
     table = experiment.compute_pairs(
-        dataset="digits", setting="tables", images=12, depths=[6, 12], seed=0, device=torch.device("cpu"),
-        report=lambda done, text: None,
+        dataset="digits", setting="tables", images=12, depths=[6, 12], seed=0, **QUIET,
     )  # fmt: skip
     mean = table[table["statistic"] == "mean"].pivot(index="depth", columns="kappa", values="equilibrium")
     assert (mean.diff(axis=1).dropna(axis=1) <= 0).all().all()  # a larger κ, a shallower layer
     assert ((mean.T >= 1) & (mean.T <= mean.index)).all().all()
     cropped = experiment.compute_pairs(
         dataset="photos", setting="crops and flips", images=12, depths=[6], seed=0,
-        device=torch.device("cpu"), report=lambda done, text: None,
+        **QUIET,
     )  # fmt: skip
     assert len(cropped) == 4 and cropped["equilibrium"].between(1, 6).all()
 

@@ -10,9 +10,9 @@ from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.runs import notebooks, parameters
-from companion.statements import judged
 from companion.studies.signal_propagation.sec33_moved_correlation import experiment, reading
 from companion.studies.signal_propagation.shared import equilibrium_layer, followed
+from tests import judging
 
 GIVEN = parameters.resolve(
     notebooks.find("signal_propagation/sec33_moved_correlation"), "quick", {"depths": [10]}
@@ -33,8 +33,7 @@ def made_up(peaks):
     return pd.concat(rows)
 
 
-def outcomes(table):
-    return {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, table, GIVEN)}
+_, outcomes = judging.of(reading, GIVEN)
 
 
 def exact():

@@ -5,12 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.errors import AlignbookError
 from alignbook.training.resnet import ResNet
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
-from companion.runs import notebooks, parameters
 from companion.studies.transferability.fig03_flat_minima import experiment, reading
 from tests import judging
+from tests.judging import QUIET
 
 PARAMETERS = {
     "targets": ["cifar10", "cifar10-natural", "mnist"],
@@ -59,10 +58,9 @@ def made_up(sharper=2.0, reached=True, norm=1.0, learned=80.0, **given):
 claims, outcomes = judging.of(reading, PARAMETERS)
 
 
-def test_jobs_are_named_apart_and_variations_are_of_the_first_target():
-    jobs = experiment.jobs(PARAMETERS)
-    names = [job.name for job in jobs]
-    assert len(set(names)) == len(names) == 3 * 3 * 2 * 2 + 3 * 2 * 2 + 3 * 2
+def test_variations_are_of_the_first_target():
+    names = [job.name for job in experiment.jobs(PARAMETERS)]
+    assert len(names) == 3 * 3 * 2 * 2 + 3 * 2 * 2 + 3 * 2
     assert not any("mnist-batch" in name or "mnist-steps" in name for name in names)
 
 
@@ -88,7 +86,6 @@ def test_the_length_of_the_weights_is_taken_out():
 
 def test_networks_that_did_not_reach_the_loss_are_left_out():
     assert set(outcomes(made_up(reached=False)).values()) == {NOT_RUN}
-    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
 
 
 def test_settled_minima_count_where_they_fit_all_images():
@@ -106,17 +103,6 @@ def test_the_table_has_each_way_of_training_and_its_ratios():
     table = reading.conditions(made_up(sharper=2.0, norm=2.0), PARAMETERS)
     assert list(table["training"]) == ["stopped at one loss", "… with batch statistics", "after equal steps"]
     assert [table.iloc[0][name][:4] for name in ("λ, ratio", "λ‖W‖², ratio")] == ["2.00", "8.00"]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("targets", ["cifar"]), ("eigenvalues", 0), ("stop_at_loss", 0.0), ("radii", [0.1, 0.1]), ("points", 2)],
-)
-def test_bad_parameters_are_refused_in_one_line(name, value):
-    book = notebooks.find("transferability/fig03_flat_minima")
-    with pytest.raises(AlignbookError, match=name) as refused:
-        parameters.resolve(book, "quick", {name: value})
-    assert "\n" not in str(refused.value)
 
 
 def test_own_statistics_are_those_of_training_mode():
@@ -159,7 +145,7 @@ def test_settled_minima_are_measured_on_all_images():
     job = next(job for job in experiment.jobs(wanted) if job.compute is experiment.settled)
     assert job.arguments["stop_at_loss"] == 0.05 and job.arguments["settle_steps"] == 4
     given = job.arguments | {"learning_rate": 0.05, "steps": 12, "stop_at_loss": 50.0}
-    table = job.compute(**given, device="cpu", report=lambda done, text: None)
+    table = job.compute(**given, **QUIET)
     spectrum, around = table[table["index"].notna()], table[table["around"].notna()]
     assert len(spectrum) == 3 and list(around["around"]) == [0.1, 0.3] and table["reached"].all()
     one = spectrum.iloc[0]

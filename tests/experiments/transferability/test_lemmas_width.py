@@ -9,11 +9,11 @@ import torch
 
 from alignbook.metrics.relu_gram import relu_gram, transformed_labels
 from alignbook.seeding import torch_stream
-from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
-from companion.statements import judged
+from companion.claims import CONTRADICTED, HOLDS
 from companion.studies.transferability.lemmas_width import experiment, reading
 from companion.studies.transferability.shared.image_pairs import pool
 from companion.studies.transferability.shared.two_layer import draw, in_span
+from tests import judging
 
 SETTINGS = {"examples": 6, "step_size": 1.0, "tolerance": 0.05, "steps": 3000}
 PARAMETERS = {"datasets": ["digits"], "kappas": [0.1, 1.0], "widths": [64, 256, 1024], "seeds": 1} | SETTINGS
@@ -70,14 +70,8 @@ def plain(width, kappa, seed=0):
 
 
 @pytest.fixture(scope="module")
-def table():
-    (job,) = experiment.jobs(PARAMETERS)
-    progress = []
-    found = job.compute(
-        **job.arguments, device=torch.device("cpu"), report=lambda d, text: progress.append(d)
-    )
-    assert progress == sorted(progress) and progress[-1] == pytest.approx(1)
-    return found.assign(dataset="digits", seed=0)
+def table(computed):
+    return computed(experiment, PARAMETERS)
 
 
 @pytest.mark.parametrize("kappa", [0.1, 1.0])
@@ -119,8 +113,7 @@ def made_up(short=0.0, seeds=4, **changed):
 MADE_UP = PARAMETERS | {"datasets": ["one"]}
 
 
-def outcomes(table, parameters=MADE_UP):
-    return {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, table, parameters)}
+claims, outcomes = judging.of(reading, MADE_UP)
 
 
 def test_statements_come_out_either_way():
@@ -138,23 +131,18 @@ def test_statements_come_out_either_way():
 def test_the_slowest_quantity_decides():
     table = made_up()
     table["gram"] *= table["width"] ** 0.3
-    (claim, *_) = judged(reading.STATEMENTS, table, MADE_UP)
+    (claim, *_) = claims(table).values()
     assert claim.outcome == CONTRADICTED and claim.measured == pytest.approx(-0.3, abs=0.02)
 
 
 def test_data_sets_and_scales_have_verdicts_of_their_own():
     both = pd.concat([made_up(), made_up(short=0.2).assign(dataset="two")])
-    found = outcomes(both, MADE_UP | {"datasets": ["one", "two"]})
+    found = outcomes(both, datasets=["one", "two"])
     assert (found["falls-one"], found["falls-two"]) == (HOLDS, CONTRADICTED)
     table = made_up()
     table.loc[table["kappa"] == 0.1, "near"] *= table["width"] ** 0.4
     found = outcomes(table)
     assert (found["falls-one"], found["falls-small"]) == (HOLDS, CONTRADICTED)
-
-
-def test_seeds_without_spread_and_nothing():
-    assert set(outcomes(made_up(seeds=1)).values()) == {OPEN}
-    assert set(outcomes(pd.DataFrame({"unit": []})).values()) == {NOT_RUN}
 
 
 def test_the_width_that_lemma_2_needs():

@@ -13,6 +13,7 @@ from companion.runs import notebooks, parameters
 from companion.statements import judged
 from companion.studies.transferability.sec4_batch_norm_mode import experiment, reading
 from companion.studies.transferability.sec4_batch_norm_mode.design import MODES
+from tests.judging import QUIET
 
 GIVEN = parameters.resolve(notebooks.find("transferability/sec4_batch_norm_mode"), "quick")
 
@@ -66,6 +67,6 @@ def test_depths_are_numbers_of_convolutions():
     for blocks in (1, 2):
         table = experiment.compute(
             dataset="photos", images=4, radius=0.1, points=3, width=4, blocks=blocks, start="random", seed=0,
-            device=torch.device("cpu"), report=lambda done, text: None,
+            **QUIET,
         )  # fmt: skip
         assert set(table["layers"]) == {6 * blocks + 1} and len(table) == 27

@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.runs import notebooks, parameters
-from companion.statements import judged
 from companion.studies.transferability.sec6_doubled_units import experiment, reading
 from companion.studies.transferability.sec6_doubled_units.design import STARTS
+from tests import judging
+from tests.judging import QUIET
 
 GIVEN = parameters.resolve(
     notebooks.find("transferability/sec6_doubled_units"), "quick", {"datasets": ["mnist"]}
@@ -31,8 +31,7 @@ def made_up(off, change=1.0, exponent=-0.5):
     return pd.DataFrame(rows)
 
 
-def outcomes(table):
-    return {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, table, GIVEN)}
+_, outcomes = judging.of(reading, GIVEN)
 
 
 def test_statements_hold_and_fail():
@@ -46,8 +45,7 @@ def test_statements_hold_and_fail():
 def test_pairs_of_units_reach_the_bound():
     given = {"angles": [0.0], "shares": [1.0], "examples": 10, "step_size": 1.0, "tolerance": 1e-3}
     table = experiment.compute(
-        dataset="digits", widths=[2048], steps=5000, seed=0, **given, device=torch.device("cpu"),
-        report=lambda done, text: None,
+        dataset="digits", widths=[2048], steps=5000, seed=0, **given, **QUIET,
     )  # fmt: skip
     rows = reading.ratios(table)
     off = rows.groupby("start")["off"].max()

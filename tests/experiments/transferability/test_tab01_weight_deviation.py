@@ -1,6 +1,5 @@
 import itertools
 import math
-import types
 
 import numpy as np
 import pandas as pd
@@ -8,7 +7,6 @@ import pytest
 import torch
 
 from alignbook.data import colour32, load
-from alignbook.training import loop
 from alignbook.training.pretrained import pretrained
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from companion.studies.transferability.shared import imagenet_source
@@ -21,30 +19,13 @@ from companion.studies.transferability.tab01_weight_deviation import experiment 
 from companion.studies.transferability.tab01_weight_deviation import reading
 from tests import judging
 
-PARAMETERS = {
-    "targets": ["photos-natural", "digits"],
-    "source": "photos",
-    "pretrain_epochs": 1,
-    "pretrain_images": 128,
-    "width": 8,
-    "blocks": 1,
-    "examples": 35,
-    "batch_size": 16,
-    "learning_rate": 0.05,
-    "epochs": 2,
-    "decay_epochs": [1],
-    "hidden": 7,
-    "fixed_rate": 0.05,
-    "fixed_epochs": 2,
-    "imagenet_weights": "random",
-    "imagenet_targets": ["photos-natural"],
-    "imagenet_examples": 35,
-    "imagenet_test_images": 9,
-    "imagenet_epochs": 2,
-    "imagenet_seeds": 2,
-    "seeds": 2,
-    "source_accuracy": False,
-}
+PARAMETERS = dict(
+    targets=["photos-natural", "digits"], source="photos", pretrain_epochs=1, pretrain_images=128, width=8,
+    blocks=1, examples=35, batch_size=16, learning_rate=0.05, epochs=2, decay_epochs=[1], hidden=7,
+    fixed_rate=0.05, fixed_epochs=2, imagenet_weights="random", imagenet_targets=["photos-natural"],
+    imagenet_examples=35, imagenet_test_images=9, imagenet_epochs=2, imagenet_seeds=2, seeds=2,
+    source_accuracy=False,
+)  # fmt: skip
 TARGETS = {"cifar10": 60, "cifar10-natural": 50, "shapes": 30, "mnist": 10, "fashion_mnist": 20}
 
 
@@ -54,14 +35,8 @@ def store(tmp_path, monkeypatch):
     return tmp_path / ".checkpoints"
 
 
-def run(job, told=None):
-    def report(done, text=""):
-        if told is not None:
-            told.append(done)
-
-    table = job.compute(**job.arguments, device=torch.device("cpu"), report=report)
-    scalars = {k: v for k, v in job.arguments.items() if isinstance(v, str | int | float) and k not in table}
-    return table.assign(unit=job.name, **scalars)
+def run(job):
+    return judging.joined([job], [judging.compute(job)])
 
 
 def made(deviation=lambda error: error / 10, seeds=3, path=lambda share: 1 - (1 - share) ** 8, weights=None):
@@ -109,13 +84,9 @@ def test_jobs_name_target_part_and_steps():
         assert name_of(**named(name)) == name
 
 
-def test_a_fine_tuned_job_measures_what_moved(store, monkeypatch):
-    seconds = itertools.count(0, 2)  # a report is due at every step
-    monkeypatch.setattr(loop, "time", types.SimpleNamespace(monotonic=lambda: next(seconds)))
+def test_a_fine_tuned_job_measures_what_moved(store):
     job = tab01.fine_tuned_jobs("photos-natural", PARAMETERS)[0]
-    told = []
-    table = run(job, told)
-    assert told and all(0 <= done <= 1 for done in told)
+    table = run(job)
     files = sorted(store.glob("*.pt"))
     pd.testing.assert_frame_equal(run(job), table)  # from the checkpoint
     assert sorted(store.glob("*.pt")) == files and len(files) == 2  # the source's network and this one
@@ -270,7 +241,7 @@ def test_the_source_is_tested_where_asked_for(store):
     assert source_jobs(PARAMETERS) == [] and len(source_jobs(given)) == PARAMETERS["seeds"]
     assert source_jobs(given)[0] in tab01.jobs(given)
     job = source_jobs(given)[1]
-    found = job.compute(**job.arguments, device="cpu", report=lambda done, text: None)
+    found = judging.compute(job)
     net = pretrained(
         given["source"], epochs=given["pretrain_epochs"], images=64, width=given["width"],
         blocks=given["blocks"], seed=1,

@@ -1,17 +1,12 @@
 """Theorem 1: a small run against the infinite-width limit, claims that come out either way."""
 
-import numpy as np
-import pandas as pd
 import pytest
-import torch
 
-from alignbook.errors import AlignbookError
-from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
+from companion.claims import CONTRADICTED, HOLDS, OPEN
 from companion.over_seeds import at
-from companion.runs import notebooks, parameters
-from companion.statements import judged
 from companion.studies.transferability.shared.by_seed import per_seed
 from companion.studies.transferability.thm01_lipschitz import experiment, reading
+from tests import judging
 
 PARAMETERS = {
     "datasets": ["digits"], "kappas": [0.1, 0.3, 1.0], "widths": [64, 2048], "angles": [0.0, 90.0],
@@ -19,18 +14,9 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def compute(job):
-    progress = []
-    table = job.compute(
-        **job.arguments, device=torch.device("cpu"), report=lambda done, text: progress.append(done)
-    )
-    assert progress == sorted(progress) and progress[-1] == pytest.approx(1)
-    return table.assign(dataset=job.arguments["dataset"], seed=job.arguments["seed"], unit=job.name)
-
-
 @pytest.fixture(scope="module")
-def table():
-    return pd.concat(map(compute, experiment.jobs(PARAMETERS)), ignore_index=True)
+def table(computed):
+    return computed(experiment, PARAMETERS)
 
 
 def test_rows(table):
@@ -52,43 +38,20 @@ def test_wide_networks_reach_the_limit(table):
     assert reading.coefficient(at(table, width=2048, kappa=0.1)) == pytest.approx(1, abs=0.15)
 
 
-def test_same_seed_same_bits(table):
-    job = experiment.jobs(PARAMETERS)[1]
-    pd.testing.assert_frame_equal(compute(job), table[table.unit == job.name].reset_index(drop=True))
-
-
 def made_up(scale=1.0, power=0.5, slope=1.0, offset=0.0, shift=0.0):
     """change = scale × term + what κ adds + a width's error of m^-power; spread over seeds is small."""
-    rows, draw = [], np.random.default_rng(0)
-    for dataset in ("one", "two"):
-        for seed in range(3):
-            for kappa in (0.1, 0.3, 1.0):
-                for width in (10, 1000, 100000):
-                    for family, step, term in (
-                        ("rotated", 0.0, -0.8 + shift),
-                        ("rotated", 90.0, 0.3),
-                        ("flipped", 1.0, 2.0 - 2 * shift),
-                        ("classes", 0.0, 0.1),
-                    ):
-                        adjusted = term + 1e-3 * kappa**slope * (1 + 1e-3 * draw.standard_normal())
-                        change = scale * adjusted + offset + 0.1 * width**-power
-                        rows.append(
-                            {
-                                "dataset": dataset,
-                                "seed": seed,
-                                "kappa": kappa,
-                                "width": width,
-                                "family": family,
-                            }
-                            | {"step": step, "term": term, "adjusted": adjusted}
-                            | {"change": change * (1 + 1e-3 * draw.standard_normal())}
-                        )
-    return pd.DataFrame(rows)
+    terms = {("rotated", 0.0): -0.8 + shift, ("rotated", 90.0): 0.3, ("classes", 0.0): 0.1}
+    terms |= {("flipped", 1.0): 2.0 - 2 * shift}
+    return judging.rows(
+        1e-3, dataset=["one", "two"], seed=range(3), kappa=[0.1, 0.3, 1.0], width=[10, 1000, 100000],
+        task=[*terms], family=lambda row: row.task[0], step=lambda row: row.task[1],
+        term=lambda row: terms[row.task],
+        adjusted=lambda row: row.term + 1e-3 * row.kappa**slope * (1 + row.noise),
+        change=lambda row: (scale * row.adjusted + offset + 0.1 * row.width**-power) * (1 + row.noise),
+    ).drop(columns="task")  # fmt: skip
 
 
-def outcomes(table):
-    values = PARAMETERS | {"datasets": ["one", "two"]}
-    return {claim.id: claim.outcome for claim in judged(reading.STATEMENTS, table, values)}
+_, outcomes = judging.of(reading, PARAMETERS | {"datasets": ["one", "two"]})
 
 
 @pytest.mark.parametrize(
@@ -114,18 +77,3 @@ def test_seeds_that_disagree_leave_it_open():
         table.loc[(table.dataset == "two") & (table.seed == seed), "change"] *= scale
     found = outcomes(table)
     assert (found["term-one"], found["term-two"]) == (HOLDS, OPEN)
-
-
-def test_of_nothing_nothing_is_said():
-    assert set(outcomes(made_up().iloc[:0]).values()) == {NOT_RUN}
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("kappas", [0.0]), ("widths", [1]), ("angles", [360.0]), ("shares", [1.5]), ("datasets", [])],
-)
-def test_bad_parameters_are_refused_in_one_line(name, value):
-    book = notebooks.find("transferability/thm01_lipschitz")
-    with pytest.raises(AlignbookError, match=name) as refused:
-        parameters.resolve(book, "quick", {name: value})
-    assert "\n" not in str(refused.value)

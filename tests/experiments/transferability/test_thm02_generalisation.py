@@ -6,12 +6,11 @@ import pytest
 import torch
 from scipy import stats
 
-from alignbook.errors import AlignbookError
 from alignbook.metrics.relu_gram import relu_gram
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
-from companion.runs import notebooks, parameters
 from companion.statements import judged
 from companion.studies.transferability.thm02_generalisation import experiment, reading
+from tests import judging
 
 PARAMETERS = {
     "datasets": ["digits"], "kappa": 0.3, "widths": [64, 2048], "angles": [0.0, 90.0], "shares": [1.0],
@@ -28,18 +27,9 @@ def claims(table):
     return {claim.id: claim for claim in judged(reading.STATEMENTS, table, parameters_of(table))}
 
 
-def compute(job):
-    progress = []
-    table = job.compute(
-        **job.arguments, device=torch.device("cpu"), report=lambda done, text: progress.append(done)
-    )
-    assert progress == sorted(progress) and progress[-1] == pytest.approx(1)
-    return table.assign(dataset=job.arguments["dataset"], seed=job.arguments["seed"], unit=job.name)
-
-
 @pytest.fixture(scope="module")
-def table():
-    return pd.concat(map(compute, experiment.jobs(PARAMETERS)), ignore_index=True)
+def table(computed):
+    return computed(experiment, PARAMETERS)
 
 
 def test_wide_networks_move_as_far_as_the_bound(table):
@@ -60,16 +50,11 @@ def test_losses_start_at_one_and_end_converged(table):
         assert part.value.iloc[-1] < 1e-2 and (np.diff(part.limit) < 0).all()
 
 
-def test_same_seed_same_bits(table):
-    job = experiment.jobs(PARAMETERS)[1]
-    pd.testing.assert_frame_equal(compute(job), table[table.unit == job.name].reset_index(drop=True))
-
-
 def test_pairs_of_classes_from_the_most_alike_to_the_least(table):
     jobs = experiment.jobs(PARAMETERS | {"class_pairs": 3, "seeds": 1, "examples": 40})
     assert [job.compute for job in jobs] == [experiment.compute, experiment.of_pairs]
     assert all(job.compute is experiment.compute for job in experiment.jobs(PARAMETERS))
-    found = compute(jobs[1])
+    found = judging.joined(jobs[1:], [judging.compute(jobs[1])])
     assert len(found) == 3 and found.classes.nunique() == 3 and found.distance.is_monotonic_increasing
     images = experiment.pool("digits", 0)
     means = [images.on_sphere(images.images[images.y == label]).mean(0) for label in range(10)]
@@ -212,18 +197,3 @@ def test_statements_come_out_either_way(changes, wrong):
     off = {"tight-one", "tight-two"} if "order" in changes else set()
     assert {name for name, claim in found.items() if claim.outcome == CONTRADICTED} == wrong
     assert all(claim.outcome == HOLDS for name, claim in found.items() if name not in wrong | off)
-
-
-def test_of_nothing_nothing_is_said():
-    assert {claim.outcome for claim in claims(pd.DataFrame({"unit": []})).values()} == {NOT_RUN}
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("kappa", 0.0), ("widths", [1]), ("angles", [360.0]), ("examples", 3), ("step_size", 2.0)],
-)
-def test_bad_parameters_are_refused_in_one_line(name, value):
-    book = notebooks.find("transferability/thm02_generalisation")
-    with pytest.raises(AlignbookError, match=name) as refused:
-        parameters.resolve(book, "quick", {name: value})
-    assert "\n" not in str(refused.value)
