@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from .patch_covariance import DATA
-from .patch_covariance import setup as images_of
+from .patch_covariance import DATA, setup as images_of
 from .work import Aim, Contender, Work, with_onednn
 
 HIDDEN, CLASSES = (204, 220), 10

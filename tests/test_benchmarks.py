@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from alignbook import paths
-from benchmarks import __main__ as command
-from benchmarks import harness, registry, training
+from benchmarks import __main__ as command, harness, registry, training
 from benchmarks.work import Aim, Contender, Scaling, Work, entrywise_error, relative_error
 from companion.pages import bench_page, quantities
 

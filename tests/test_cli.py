@@ -14,8 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from alignbook import cli as entry
-from alignbook import paths
+from alignbook import cli as entry, paths
 from companion import cli
 from companion.pages.reference import subcommands
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import ortho_group
 from torch import nn
 

@@ -14,44 +14,24 @@ if TYPE_CHECKING:
     from alignbook.data import load as load
     from alignbook.errors import AlignbookError as AlignbookError
     from alignbook.metrics.cka import cka as cka
-    from alignbook.probing import Probe as Probe
-    from alignbook.probing import compare as compare
-    from alignbook.probing import probe as probe
+    from alignbook.probing import Probe as Probe, compare as compare, probe as probe
     from alignbook.probing.layer_cka import layer_cka as layer_cka
-    from alignbook.probing.representations import activations as activations
-    from alignbook.probing.representations import layer_ranks as layer_ranks
-    from alignbook.probing.representations import tangent_kernel as tangent_kernel
+    from alignbook.probing.representations import (
+        activations as activations,
+        layer_ranks as layer_ranks,
+        tangent_kernel as tangent_kernel,
+    )
     from alignbook.public import (
         alignment_curve as alignment_curve,
-    )
-    from alignbook.public import (
         filter_normalised_directions as filter_normalised_directions,
-    )
-    from alignbook.public import (
         hessian_eigenvalues as hessian_eigenvalues,
-    )
-    from alignbook.public import (
         landscape as landscape,
-    )
-    from alignbook.public import (
         loss_variation as loss_variation,
-    )
-    from alignbook.public import (
         misalignment as misalignment,
-    )
-    from alignbook.public import (
         patch_covariance as patch_covariance,
-    )
-    from alignbook.public import (
         spectral_density as spectral_density,
-    )
-    from alignbook.public import (
         tangent_alignment as tangent_alignment,
-    )
-    from alignbook.public import (
         transfer_function as transfer_function,
-    )
-    from alignbook.public import (
         weight_deviation as weight_deviation,
     )
     from alignbook.recording import Recorder as Recorder

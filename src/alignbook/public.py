@@ -26,8 +26,11 @@ from alignbook.metrics.evaluation import evaluation_mode
 from alignbook.metrics.landscape import Landscape
 from alignbook.metrics.loss_variation import LossVariation
 from alignbook.metrics.patch_covariance import PatchCovariance
-from alignbook.metrics.spectral_density import MATRICES, SpectralDensity
-from alignbook.metrics.spectral_density import spectral_density as plain_spectral_density
+from alignbook.metrics.spectral_density import (
+    MATRICES,
+    SpectralDensity,
+    spectral_density as plain_spectral_density,
+)
 from alignbook.metrics.weight_deviation import WeightDeviation
 from alignbook.probing.axes import reading
 from alignbook.probing.curvature import asymmetry

@@ -2,8 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from alignbook.kernels import layer_kernel, linear_kernel
 from alignbook.kernels.layer_kernel import LayerKernel

@@ -5,8 +5,7 @@ import importlib
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import ortho_group
 
 from alignbook.metrics import alignment_curve

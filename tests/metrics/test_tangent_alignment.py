@@ -6,8 +6,7 @@ import importlib
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, example, given, settings, strategies as st
 from torch import nn
 from torch.func import functional_call, jacrev
 

@@ -5,8 +5,7 @@ import pandas as pd
 from companion.over_seeds import across, at, difference, once
 from companion.statements import Case, Number, Statement, over
 
-from ..shared.gains import KINDS, VISIBLE, mean_accuracy
-from ..shared.gains import gain as gain_of
+from ..shared.gains import KINDS, VISIBLE, gain as gain_of, mean_accuracy
 from .design import STARTS
 
 MARGIN = 0.25  # of the gain, within which the effect counts as recovered; fixed before the first run

@@ -21,8 +21,12 @@ from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
 from alignbook.training.loop import train
 from companion.jobs import Job
-from companion.studies.signal_propagation.shared.dense import CLASSES, centred_labels, step_of
-from companion.studies.signal_propagation.shared.dense import images as images_of
+from companion.studies.signal_propagation.shared.dense import (
+    CLASSES,
+    centred_labels,
+    images as images_of,
+    step_of,
+)
 
 from ..shared.tangent_step import cosine, held
 

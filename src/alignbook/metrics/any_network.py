@@ -17,8 +17,16 @@ from alignbook.kernels.linear_kernel import LinearKernel
 from alignbook.kernels.products import float32_products
 
 from .evaluation import evaluation_mode
-from .tangent_alignment import CONSTANT, LAYERS, LEFT_OUT, ROUNDING, _alignment, _check, _unfolding
-from .tangent_alignment import tangent_alignment as plain
+from .tangent_alignment import (
+    CONSTANT,
+    LAYERS,
+    LEFT_OUT,
+    ROUNDING,
+    _alignment,
+    _check,
+    _unfolding,
+    tangent_alignment as plain,
+)
 
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 

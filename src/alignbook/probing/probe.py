@@ -13,8 +13,7 @@ from torch import nn
 
 from alignbook.errors import AlignbookError, on_one_line
 
-from . import budget, features, weights
-from . import given as functions
+from . import budget, features, given as functions, weights
 from .budget import Limits
 from .data import gathered, leaves
 from .errors import DoesNotApply

@@ -17,8 +17,7 @@ from alignbook.probing import budget, memory, weights
 from alignbook.probing.curvature import asymmetry, hessian
 from alignbook.probing.errors import DoesNotApply
 from alignbook.probing.features import spectra
-from alignbook.probing.instruments import first_layer, mean_loss
-from alignbook.probing.instruments import tangent as tangents
+from alignbook.probing.instruments import first_layer, mean_loss, tangent as tangents
 from alignbook.probing.network import Network
 from alignbook.probing.tangents import NONE, named_weights
 

@@ -6,8 +6,7 @@ import time
 
 from companion.runs import pool
 from companion.runs.job import choose_device, compute, describe, require_data
-from companion.runs.pool import WORKER_ENVIRONMENT, jobs_at_once
-from companion.runs.pool import open_workers as kept_workers
+from companion.runs.pool import WORKER_ENVIRONMENT, jobs_at_once, open_workers as kept_workers
 from companion.runs.run import (
     FAITHFUL,
     Run,

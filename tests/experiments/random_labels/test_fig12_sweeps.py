@@ -12,10 +12,8 @@ import torch
 from alignbook.errors import AlignbookError, Diverged
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from companion.runs import notebooks, parameters
-from companion.studies.random_labels.fig12_sweeps import design as sweeps
-from companion.studies.random_labels.fig12_sweeps import experiment, reading
-from companion.studies.random_labels.shared import sweep_analysis as analysis
-from companion.studies.random_labels.shared import sweep_design as design
+from companion.studies.random_labels.fig12_sweeps import design as sweeps, experiment, reading
+from companion.studies.random_labels.shared import sweep_analysis as analysis, sweep_design as design
 from tests import judging
 from tests.judging import QUIET
 

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
-from companion.studies.random_labels.tab01_covariance_init import experiment as tab01
-from companion.studies.random_labels.tab01_covariance_init import reading
+from companion.studies.random_labels.tab01_covariance_init import experiment as tab01, reading
 from tests import judging
 
 PARAMETERS = dict(

@@ -5,8 +5,7 @@ import torch
 
 from companion.claims import NOT_RUN
 from companion.statements import judged
-from companion.studies.random_labels.tab01_covariance_init import experiment as tab01
-from companion.studies.random_labels.tab01_covariance_init import reading, table7
+from companion.studies.random_labels.tab01_covariance_init import experiment as tab01, reading, table7
 from tests import judging
 from tests.judging import QUIET
 

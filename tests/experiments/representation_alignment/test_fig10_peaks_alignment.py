@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
-from companion.studies.representation_alignment.fig10_peaks_alignment import experiment as fig10
-from companion.studies.representation_alignment.fig10_peaks_alignment import reading
+from companion.studies.representation_alignment.fig10_peaks_alignment import experiment as fig10, reading
 from companion.studies.representation_alignment.shared.alignment_area import area
 from companion.studies.representation_alignment.shared.peaks_design import NORMALISATIONS, TASKS
 from tests import judging

@@ -6,8 +6,11 @@ import pytest
 import torch
 
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
-from companion.studies.representation_alignment.fig11_peaks_transfer import design, reading
-from companion.studies.representation_alignment.fig11_peaks_transfer import experiment as fig11
+from companion.studies.representation_alignment.fig11_peaks_transfer import (
+    design,
+    experiment as fig11,
+    reading,
+)
 from companion.studies.representation_alignment.shared.constant_feature import with_constant
 from tests import judging
 

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from companion.studies.signal_propagation.cor01_equilibrium import experiment as cor01
-from companion.studies.signal_propagation.cor01_equilibrium import reading
+from companion.studies.signal_propagation.cor01_equilibrium import experiment as cor01, reading
 from tests import judging
 from tests.judging import QUIET
 

@@ -8,8 +8,7 @@ import torch
 from alignbook.errors import Diverged
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
-from companion.studies.signal_propagation.fig02_hierarchy import experiment as fig02
-from companion.studies.signal_propagation.fig02_hierarchy import reading
+from companion.studies.signal_propagation.fig02_hierarchy import experiment as fig02, reading
 from tests import judging
 from tests.judging import QUIET
 

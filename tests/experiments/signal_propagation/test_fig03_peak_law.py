@@ -9,8 +9,7 @@ import torch
 
 from alignbook.errors import Diverged
 from alignbook.kernels.products import float32_products
-from companion.studies.signal_propagation.fig03_peak_law import design, reading
-from companion.studies.signal_propagation.fig03_peak_law import experiment as fig03
+from companion.studies.signal_propagation.fig03_peak_law import design, experiment as fig03, reading
 from companion.studies.signal_propagation.shared.names import NAMES
 from tests import judging
 from tests.judging import QUIET

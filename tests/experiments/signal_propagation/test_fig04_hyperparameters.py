@@ -7,8 +7,7 @@ import pytest
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
 from companion.runs import notebooks, parameters
-from companion.studies.signal_propagation.fig04_hyperparameters import experiment as fig04
-from companion.studies.signal_propagation.fig04_hyperparameters import reading
+from companion.studies.signal_propagation.fig04_hyperparameters import experiment as fig04, reading
 from companion.studies.signal_propagation.fig04_hyperparameters.design import conditions
 from tests import judging
 from tests.judging import QUIET

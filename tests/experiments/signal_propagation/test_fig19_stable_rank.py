@@ -10,8 +10,7 @@ import torch
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
-from companion.studies.signal_propagation.fig19_stable_rank import experiment as fig19
-from companion.studies.signal_propagation.fig19_stable_rank import reading
+from companion.studies.signal_propagation.fig19_stable_rank import experiment as fig19, reading
 from companion.studies.signal_propagation.shared import small_deep
 from tests import judging
 from tests.judging import QUIET

@@ -15,8 +15,7 @@ from companion.studies.transferability.shared.pretrained_source import source_jo
 from companion.studies.transferability.shared.target_rows import source_said
 from companion.studies.transferability.shared.targets import STARTS, name_of, named
 from companion.studies.transferability.shared.tuned import recorded, target, tuned
-from companion.studies.transferability.tab01_weight_deviation import experiment as tab01
-from companion.studies.transferability.tab01_weight_deviation import reading
+from companion.studies.transferability.tab01_weight_deviation import experiment as tab01, reading
 from tests import judging
 
 PARAMETERS = dict(

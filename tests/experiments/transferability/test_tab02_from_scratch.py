@@ -12,8 +12,7 @@ from companion.studies.transferability.shared import imagenet_rows
 from companion.studies.transferability.shared.fine_tuned import fine_tuned
 from companion.studies.transferability.shared.targets import named
 from companion.studies.transferability.tab01_weight_deviation import experiment as tab01
-from companion.studies.transferability.tab02_from_scratch import experiment as tab02
-from companion.studies.transferability.tab02_from_scratch import reading
+from companion.studies.transferability.tab02_from_scratch import experiment as tab02, reading
 from tests import judging
 
 PARAMETERS = dict(
