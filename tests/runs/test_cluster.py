@@ -20,9 +20,8 @@ START = "import sys; from dask.__main__ import main; sys.argv[0] = 'dask'; main(
 class Cluster:
     """A scheduler and workers, each a process, with the code of a checkout."""
 
-    def __init__(self, checkout, failures):
-        """failures: workers that a job may end before it counts as failed"""
-        self.checkout, self.workers, self.failures = checkout, [], failures
+    def __init__(self, checkout):
+        self.checkout, self.workers = checkout, []
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
@@ -33,8 +32,7 @@ class Cluster:
     def _process(self, *arguments, root=None, first=(), data=None):
         root = root or self.checkout.root
         path = os.pathsep.join(map(str, (*first, root / "src")))
-        allowed = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": self.failures}
-        more = {"PYTHONPATH": path, **allowed, **({"ALIGNBOOK_DATA": data} if data else {})}
+        more = {"PYTHONPATH": path, **({"ALIGNBOOK_DATA": data} if data else {})}
         with open(os.devnull, "r+") as null:
             return self.checkout.forks.start(
                 ["-c", START, *arguments], root, self.checkout.environment(**more), [null] * 3
@@ -58,8 +56,8 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(checkout, request):
-    started = Cluster(checkout, getattr(request, "param", "1"))
+def cluster(checkout):
+    started = Cluster(checkout)
     yield started
     started.stop()
 
@@ -92,15 +90,6 @@ def test_same_bits_as_here_while_a_worker_is_killed(checkout, cluster):
     assert csvs(checkout.root / "there") == csvs(checkout.results) and len(csvs(checkout.results)) == 6
     hosts = [json.loads(path.read_text())["host"] for path in (checkout.root / "there").rglob("*.json")]
     assert len(hosts) == 6 and all(hosts)
-
-
-@pytest.mark.parametrize("cluster", ["0"], indirect=True)
-def test_a_job_that_ends_its_workers_is_one_line(checkout, cluster):
-    cluster.worker()
-    cluster.wait()
-    labels = ("-p", "labels=[kill]", "-p", "seeds=1")
-    status, _, err = checkout.run(*RUN, *labels, "--scheduler", cluster.address)
-    assert status == 2 and "job kill-seed0 of toy/fig99_toy failed: its workers ended" in last_line(err)
 
 
 def test_a_job_that_raises_is_told_at_the_end_and_the_others_are_stored(checkout, cluster):
