@@ -184,9 +184,9 @@ def write_study(root, slug="fig97_study", files=TOY_STUDY):
 
 def forget_toys():
     """Have the toy studies imported anew, from wherever the next checkout is."""
-    from companion.runs import digest
+    from alignbook import code
 
-    digest.forget()
+    code.forget()
     for name in [name for name in sys.modules if name.startswith("companion.studies.toy")]:
         del sys.modules[name]
 

@@ -7,28 +7,26 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from alignbook import checkpoints, system
-from companion.runs import digest
+from alignbook import checkpoints, code, system
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("ALIGNBOOK_CHECKPOINTS", str(tmp_path / "kept"))
-    # Functions of a test have no digest.
-    monkeypatch.setattr(digest, "code_digest", lambda function: function.__module__)
+    monkeypatch.setattr(code, "digest", lambda module: module)  # a test names what it likes
     return tmp_path / "kept"
 
 
 calls = []
 
 
-def maker(n, code="The code.", seconds=0.0, inner=None, net=None):
+def maker(n, module="a_module", seconds=0.0, inner=None, net=None):
     def make():
         calls.append(n)
         time.sleep(seconds)
         return {"value": torch.arange(n), "inner": inner and inner(), "net": net and net.weight.detach()}
 
-    make.__module__ = code
+    make.__module__ = module
     return make
 
 
@@ -50,7 +48,7 @@ def test_everything_that_the_content_depends_on_is_in_the_key(monkeypatch, folde
         return len(list(folder.glob("*.pt")))
 
     assert (files(), files()) == (1, 1)
-    assert files(code="Other code.") == 2
+    assert files(module="another_module") == 2
     net = torch.nn.Linear(2, 2)
     assert files(net=net) == 3 == files(net=net)
     with torch.no_grad():
@@ -66,28 +64,6 @@ def test_everything_that_the_content_depends_on_is_in_the_key(monkeypatch, folde
             patch.setattr(where, name, value)
             assert files() == number + 5, name
     assert files() == 6
-
-
-def test_the_digest_of_the_code_covers_all_that_the_functions_call(monkeypatch):
-    monkeypatch.undo()
-    from alignbook.training import pretrained
-    from companion.studies.transferability.fig08_inputs_and_labels import experiment as fig08
-    from companion.studies.transferability.shared import imagenet_source, tuned
-
-    measured = {"accuracy_and_loss", "evaluation_mode", "fine_tune", "torch_stream"}
-    around = {
-        pretrained.pretrained: {"half", "crops_and_flips", "PAD", "WARM_UP", "random_labels", "torch_stream"},
-        tuned.tuned: {*measured, "_weights", "half", "TEST_IMAGES", "pretrained", "fresh_head_"},
-        imagenet_source.imagenet_tuned: {*measured, "_weights", "images_of", "ImageNetNetwork", "MOMENTUM"},
-        fig08._lenet: {"fine_tune", "UPSIDE_DOWN", "torch_stream"},
-        fig08._labelled: {*measured, "upper_colours", "TEST_IMAGES"},
-    }
-    for function, names in around.items():
-        sources = digest.Sources(digest.SOURCES)
-        seen = sources.reached((function.__module__, function.__name__))
-        missing = {"load", "colour32", "train", *names} - {name for _, name in seen}
-        assert not missing, (function, missing)
-        assert not {module for module, _ in seen} & {"alignbook.checkpoints", "companion.runs.digest"}
 
 
 def test_a_full_disk_costs_the_checkpoint_alone(folder, monkeypatch):

@@ -1,8 +1,8 @@
 """What takes long to make and is wanted again, kept beside the results: made once, then read.
 
-``<folder>/<key>.pt``. The key is a digest of everything that the content depends on: the code that makes it,
-counted as results count theirs, its arguments with the digest of the data, the networks that it starts from,
-the versions and the features of the processor.
+``<folder>/<key>.pt``. The key is a digest of everything that the content depends on: the code that makes it
+(:mod:`alignbook.code`), its arguments with the digest of the data, the networks that it starts from, the
+versions and the features of the processor.
 """
 
 import contextlib
@@ -11,9 +11,8 @@ import io
 import json
 import pickle
 import time
-from types import SimpleNamespace
 
-from alignbook import paths, system
+from alignbook import code, paths, system
 
 UNREADABLE = (OSError, EOFError, RuntimeError, ValueError, KeyError, TypeError, AttributeError)
 _spared = 0.0  # seconds, see spared()
@@ -22,8 +21,8 @@ _spared = 0.0  # seconds, see spared()
 def kept(make, arguments):
     """What ``make()`` returns, read where it was kept.
 
-    make : a function defined within one at the top level of a module of this package, whose digest covers all
-        that it calls. It returns nested dicts and lists of tensors and numbers, which come back on the CPU.
+    make : a function whose module imports all that it calls. It returns nested dicts and lists of tensors and
+        numbers, which come back on the CPU.
     arguments : dict that JSON can hold, with everything else that the outcome depends on, the digest of the
         data and the kind of ``device`` too
 
@@ -40,21 +39,21 @@ def kept(make, arguments):
     with system.locked(folder / f"{name}.lock"):
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            found = torch.load(path, map_location="cpu", weights_only=True)
-            made, seconds = found["made"], found["seconds"]
+            content = torch.load(path, map_location="cpu", weights_only=True)
+            value, seconds = content["made"], content["seconds"]
             _spared += seconds - (time.monotonic() - entered)
-            return made
+            return value
         except (*UNREADABLE, pickle.UnpicklingError):
             pass  # missing or broken
         began, before = time.monotonic(), _spared
-        made = make()
-        seconds = time.monotonic() - began + _spared - before  # it may have found others
-        content = io.BytesIO()
-        torch.save({"made": made, "seconds": seconds}, content)
+        value = make()
+        seconds = time.monotonic() - began + _spared - before  # it may have read others
+        file = io.BytesIO()
+        torch.save({"made": value, "seconds": seconds}, file)
         with contextlib.suppress(OSError):  # a full disk costs the checkpoint, not what was trained
-            system.replace(path, content.getvalue())
-        content.seek(0)
-        return torch.load(content, map_location="cpu", weights_only=True)["made"]
+            system.replace(path, file.getvalue())
+        file.seek(0)
+        return torch.load(file, map_location="cpu", weights_only=True)["made"]
 
 
 def spared():
@@ -63,29 +62,26 @@ def spared():
 
 
 def _key(make, arguments):
-    from companion.runs.digest import code_digest  # here: the frame stands above this module
-
-    within = SimpleNamespace(__module__=make.__module__, __name__=make.__qualname__.split(".")[0])
-    made_from = {
+    depends_on = {
         "function": make.__qualname__,
-        "code": code_digest(within),
+        "code": code.digest(make.__module__),
         "arguments": arguments,
         "networks": _networks(make),
         "versions": system.versions(),
         "processor": system.features(arguments["device"]),
     }
-    return hashlib.sha256(json.dumps(made_from, sort_keys=True, allow_nan=False).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(depends_on, sort_keys=True, allow_nan=False).encode()).hexdigest()[:32]
 
 
 def _networks(make):
     """{name: SHA-256 of its state} of the networks that ``make`` takes from the function around it."""
     from torch import nn
 
-    found = {}
+    digests = {}
     for name, cell in zip(make.__code__.co_freevars, make.__closure__ or (), strict=True):
         if isinstance(cell.cell_contents, nn.Module):
             digest = hashlib.sha256()
             for key, value in cell.cell_contents.state_dict().items():
                 digest.update(f"{key} {tuple(value.shape)} ".encode() + value.cpu().numpy().tobytes())
-            found[name] = digest.hexdigest()
-    return found
+            digests[name] = digest.hexdigest()
+    return digests

@@ -20,7 +20,7 @@ GROUPS = {
     "run": ("run", "book", "fetch"),
     "check": ("claims", "status", "verify"),
     "measure": ("probe", "compare"),
-    "for maintainers": ("decide", "sign"),
+    "for maintainers": ("decide",),
 }
 
 

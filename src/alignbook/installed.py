@@ -9,7 +9,7 @@ from pathlib import Path
 from alignbook import paths
 
 # Commands of the book, which stand in its checkout, in src/companion.
-BOOK = ("list", "show", "run", "book", "claims", "status", "verify", "decide", "sign")
+BOOK = ("list", "show", "run", "book", "claims", "status", "verify", "decide")
 # What an optional package is imported as → the extra that brings it.
 EXTRAS = {
     "distributed": "cluster", "IPython": "book", "ipykernel": "book", "jupyter_client": "book",

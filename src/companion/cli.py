@@ -5,7 +5,6 @@ import os
 import sys
 import time
 import warnings
-from dataclasses import asdict
 from pathlib import Path
 
 from alignbook import paths, system
@@ -59,25 +58,15 @@ def add_to(command):
     )
     verify = command(_verify, "recompute a few stale results: does today's code still give them?")
     verify.add_argument("name", metavar="NAME", help="a notebook, as for show")
-    verify.add_argument(
-        "--per-path", type=count, default=1, help="jobs per path through the code (default: 1)"
-    )
     verify.add_argument("--minutes", type=float, default=10.0, help="time for all of them (default: 10)")
     verify.add_argument(
         "--tolerance",
         type=float,
-        help="largest difference allowed, as a share of its column's largest value (default: 0 with "
-        "--base, or on the processor and versions that made the table; else 1e-6)",
-    )
-    verify.add_argument(
-        "--base", metavar="COMMIT", help="compare with what its code computes here, not with stored tables"
+        help="largest difference allowed, as a share of its column's largest value (default: 0 on the "
+        "processor and with the versions that made the table; else 1e-6)",
     )
     verify.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
     verify.add_argument("--workers", type=count, help="jobs at once (default: one per core, 1 on a GPU)")
-    sign = command(_sign, "carry stored results over to a new rule of digests, without recomputing")
-    sign.add_argument(
-        "--base", metavar="COMMIT", required=True, help="the commit whose rule says what is not stale"
-    )
     decide = command(_decide, "what is open and what would decide it; with --hours, compute it")
     decide.add_argument("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
     decide.add_argument("--hours", type=above_zero, help="work the plans off for so long, at low priority")
@@ -246,10 +235,8 @@ def _verify(options):
 
     found = verify(
         options.name,
-        jobs=options.per_path,
         minutes=options.minutes,
         tolerance=options.tolerance,
-        base=options.base,
         device=options.device,
         workers=options.workers,
         progress=system.to_stderr,
@@ -264,18 +251,6 @@ def _verify(options):
     for reason, jobs in found.stale.items():
         print(f"{len(jobs)} stay stale ({reason}): {', '.join(jobs)}")
     return status
-
-
-def _sign(options):
-    from companion.runs.sign import sign
-
-    found = sign(options.base)
-    if options.json:
-        return print_json(asdict(found))
-    print(f"{found.signed} jobs and {found.entries} records of verification signed")
-    print(f"{found.stale} jobs stale")
-    if found.without_data:
-        print(f"not at hand, and left as they were: {', '.join(found.without_data)}")
 
 
 def _decide(options):

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from alignbook import system
+from alignbook import code, system
 from alignbook.errors import AlignbookError
 from companion import records
-from companion.runs import costs, digest, notebooks, plans, pool, results, run
+from companion.runs import costs, notebooks, plans, pool, results, run
 
 NICE = 19  # the lowest priority: whoever works on the machine goes first
 
@@ -135,7 +135,7 @@ def work(
     if not hours > 0:
         raise AlignbookError("hours must be above 0")
     system.be_nice(NICE)
-    digest.forget()
+    code.forget()
     how = {"device": device, "workers": workers, "scheduler": scheduler, "progress": say}
     until, stored, waiting = time.monotonic() + 3600 * hours, 0, queue(names)
     if waiting:

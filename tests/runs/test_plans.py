@@ -5,12 +5,13 @@ import sys
 import pandas as pd
 import pytest
 
+from alignbook import code
 from alignbook.errors import AlignbookError
 from companion import studies
 from companion.claims import NOT_JUDGED, OPEN, needed
 from companion.judging import claims_of
 from companion.pages import claim_tables
-from companion.runs import digest, notebooks, parameters, plans, results
+from companion.runs import notebooks, parameters, plans, results
 from companion.runs.run import jobs_of, load
 from companion.statements import judged
 from tests.conftest import write_study
@@ -70,7 +71,7 @@ def planned(tmp_path, monkeypatch):
 
 
 def _forget():
-    digest.forget()
+    code.forget()
     for name in [name for name in sys.modules if name.startswith("companion.studies.toy")]:
         del sys.modules[name]
 

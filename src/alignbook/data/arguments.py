@@ -1,7 +1,6 @@
 """What ``load`` refuses before it looks for an image set.
 
-A decorator that changes nothing for arguments it lets through: it does not count where the digest of a
-stored result's code is taken (:mod:`companion.runs.digest`).
+A decorator that changes nothing for arguments it lets through.
 """
 
 from functools import wraps

@@ -21,17 +21,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 
-from alignbook import paths, system
+from alignbook import code, paths, system
 from alignbook.errors import AlignbookError, on_one_line
-from companion.runs import verified
-from companion.runs.digest import code_digest
 
 _STUDIES, _PART = "companion.studies.", ".experiment"
 # A job's argument: where its provenance names the data set.
 DATASETS = {"dataset": "data", "source": "source_data", "other": "other_data"}
 CODE = "the code has changed"  # a reason to be stale
 _FIELDS = {
-    "code": str,
+    "code": str | None,  # None of a result that was stale when digests of files began
     "data": dict | None,
     "date": str,
     "commit": str | None,
@@ -56,14 +54,12 @@ class Stored:
     def stale(self):
         """Why the result no longer matches what would be computed now: a list, empty when fresh.
 
-        Code that has changed is no reason where ``alignbook verify`` has found that it makes the same
-        numbers: see :meth:`verified_by`. The data are compared only where they are at hand: a result from
-        elsewhere can be shown without them.
+        The data are compared only where they are at hand: a result from elsewhere can be shown without them.
         """
         from alignbook.data import DataError, tables
 
         reasons = []
-        if self.verified_by() is None:
+        if self.provenance["code"] != code.digest(self.job.compute.__module__):
             reasons.append(CODE)
         for made_from in self.made_from.values():
             if tables.available(made_from["name"]):
@@ -74,39 +70,22 @@ class Stored:
                     reasons.append("the data at hand cannot be read")
         return list(dict.fromkeys(reasons))
 
-    def verified_by(self):
-        """Entries of :mod:`~companion.runs.verified` by which today's code stands for the code that made it.
-
-        An empty list where the code is the same, None where it has changed and nothing stands for it.
-        """
-        old, new = self.provenance["code"], code_digest(self.job.compute)
-        if old == new:
-            return []
-        return verified.chain(owner(self.job), file_name(self.job), self.job, old, new)
-
     def drift(self, kind):
         """What differs here from where the result was made: a list of texts, empty where nothing does.
 
         kind : "cpu" or "cuda", what would compute now. Versions, that kind, and what else decides how the
         processor rounds (:func:`alignbook.system.features`); of older results the versions alone. The result
-        is not stale for it: the code and the data are the same, and unchanged code may round otherwise. And
-        whether its code is only known to agree for another job, see :meth:`untried`.
+        is not stale for it: the code and the data are the same, and unchanged code may round otherwise.
         """
         pairs = [(self.provenance["versions"], system.versions())]
         if made_on := self.provenance.get("processor"):
             pairs.append((made_on, system.features(kind)))
-        reasons = [
+        return [
             f"{name} {there.get(name, 'unset')} there, {here.get(name, 'unset')} here"
             for there, here in pairs
             for name in sorted(there | here)
             if there.get(name) != here.get(name)
         ]
-        return reasons + ["verified at other values alone"] * self.untried()
-
-    def untried(self):
-        """Whether it is fresh by another job alone, verified before what was tried was recorded."""
-        name = file_name(self.job)
-        return any(verified.is_untried(entry, name) for entry in self.verified_by() or ())
 
     @property
     def kind(self):
@@ -289,7 +268,7 @@ def origin(job):
 
 def origin_of_code(job):
     """The part of :func:`origin` that does not depend on the data."""
-    return {"code": code_digest(job.compute), "versions": system.versions(), "commit": commit()}
+    return {"code": code.digest(job.compute.__module__), "versions": system.versions(), "commit": commit()}
 
 
 def origin_of_data(job):
@@ -326,8 +305,23 @@ def store(job, table, origin, *, device, wall_time, cost=None, processor=None, s
     place = _places(job)[0]
     place.parent.mkdir(parents=True, exist_ok=True)
     system.replace(_with_suffix(place, ".csv"), text)
-    described = json.dumps(provenance, indent=1, sort_keys=True) + "\n"
-    system.replace(_with_suffix(place, ".json"), described.encode())
+    _describe(place, provenance)
+
+
+def stamp(stored, digest, verified):
+    """Write that code of this ``digest`` makes the table of ``stored``, too; not where it has been replaced.
+
+    verified : dict for the provenance, how that was found out
+    """
+    with claimed(stored.job):
+        latest = peek(stored.job)
+        if latest and latest.provenance == stored.provenance:
+            _describe(location(stored.job), stored.provenance | {"code": digest, "verified": verified})
+
+
+def _describe(place, provenance):
+    text = json.dumps(provenance, indent=1, sort_keys=True) + "\n"
+    system.replace(_with_suffix(place, ".json"), text.encode())
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from functools import cached_property, partial
 import numpy as np
 import pandas as pd
 
-from alignbook import paths
+from alignbook import code, paths
 from alignbook.errors import AlignbookError, fault
 from companion.jobs import Job
-from companion.runs import digest, notebooks, parameters, pool, results, verified
+from companion.runs import notebooks, parameters, pool, results
 from companion.runs.job import choose_device, computed, require_data
 
 RECOMPUTE = ("missing", "stale", "all")
@@ -284,8 +284,7 @@ def run_jobs(
         raise AlignbookError(f"workers must be a whole number, at least 1, not {workers!r}")
     if scheduler is None and device != "auto":
         choose_device(device)
-    digest.forget()
-    verified.forget()
+    code.forget()
     stored = {job.name: None if recompute == "all" else results.fetch(job) for job in jobs}
     if recompute == "stale":
         stored |= {name: None for name, item in stored.items() if item and item.stale()}
