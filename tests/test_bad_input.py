@@ -16,6 +16,7 @@ import alignbook
 import companion
 from alignbook import cli
 from alignbook.errors import AlignbookError
+from companion.cli import _bookmaker
 from companion.judging import judge
 from companion.runs import notebooks, parameters, results
 from companion.runs.run import jobs_of, most_faithful
@@ -400,7 +401,7 @@ def test_a_closed_standard_error_does_not_turn_to_standard_output(toys, monkeypa
 
 def test_figures_do_not_hang_on_the_shells_backend(toys, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "nonsense")
-    assert cli._bookmaker() and "MPLBACKEND" not in os.environ
+    assert _bookmaker() and "MPLBACKEND" not in os.environ
 
 
 # ---- arrays ----

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from alignbook import paths
+from alignbook import cli, paths
 from alignbook.errors import AlignbookError
-from companion import cli, findings
+from companion import findings
 from companion.claims import Claim
 from companion.pages import chapter, contents, coverage, glance
 from companion.runs import notebooks

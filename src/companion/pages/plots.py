@@ -95,6 +95,8 @@ def dots(ax, place, values, colour):
 def interval_bar(ax, place, values):
     """The mean of ``values`` and its 95 % interval, where there is one, in black at ``place``."""
     _, mean, ends = t_interval(values)
+    if mean is None:
+        return
     low, high = ends or (mean, mean)
     ax.errorbar(place, mean, [[mean - low], [high - mean]], fmt="_", ms=9, color="black", capsize=2.5)
 
