@@ -18,7 +18,7 @@ OPTIONAL = PROJECT["optional-dependencies"]
 # Imported nowhere: commands, plug-ins, and where images and scripts lie.
 USED_OTHERWISE = {
     *("pytest-xdist", "ruff", "scikit-image", "setuptools"),
-    *("seaborn", "sphinx-mathjax-offline"),
+    *("ipykernel", "seaborn", "sphinx", "sphinx-mathjax-offline"),
 }
 IMPORT = re.compile(r'^(?:.*")? *(?:import|from) (\w+)', re.MULTILINE)  # of prose it finds words that are no package
 
