@@ -20,7 +20,7 @@ USED_OTHERWISE = {
     *("pytest-xdist", "ruff", "scikit-image", "setuptools"),
     *("ipykernel", "seaborn", "sphinx", "sphinx-mathjax-offline"),
 }
-IMPORT = re.compile(r'^(?:.*")? *(?:import|from) (\w+)', re.MULTILINE)  # of prose it finds words that are no package
+IMPORT = re.compile(r'^(?:.*")? *(?:import|from) (\w+)', re.MULTILINE)  # in prose: words that are no package
 
 
 def name_of(requirement):
