@@ -1,9 +1,10 @@
-"""A paper's landing page (argument, our answer, figures, coverage, exercises) and its row at home.
+"""A paper's landing page, and its row at home.
 
-The argument is prose, ``book/chapters/<paper>.md``, and so are the exercises, ``book/exercises/<paper>.md``.
-The answer is ``notebooks/<paper>/answer.yaml``: a question, and sentences that name a page each (``by``) and
-the word of its verdict (``word``) under which they are true; under another, the finding stands instead. The
-home page has a row per paper: its name (``called``), the ``idea``, and the sentence of the page ``core``.
+The page is prose, ``book/chapters/<paper>.md``; ``{{ answer }}``, ``{{ figures }}`` and ``{{ coverage }}``
+in it stand for what follows from the results. The answer is ``notebooks/<paper>/answer.yaml``: sentences that
+name a page each (``by``) and the word of its verdict (``word``) under which they are true; under another, the
+finding stands instead. The home page has a row per paper: its name (``called``), the ``idea``, and the
+sentence of the page ``core``.
 """
 
 import html
@@ -12,42 +13,22 @@ import yaml
 
 from alignbook import paths
 from alignbook.errors import AlignbookError
-from companion.pages import coverage, glance
+from companion.pages import coverage, filled, glance
 from companion.pages.tables import marked
 from companion.runs import notebooks
 
 FIELDS = {"by", "word", "says"}
 
 
-def write(paper, argument, exercises, records):
-    """The landing's MyST text.
-
-    Parameters
-    ----------
-    paper : str
-        The chapter's folder.
-    argument, exercises : str
-        MyST of the opening and of the exercises.
-    records : list of record.Record
-        The chapter's pages, in the book's order.
-    """
-    title, _, rest = argument.partition("\n")
-    says, _, since = rest.partition("## Before and since\n")
-    cards = "".join(glance.card(record) for record in records)
-    parts = [title, "", *answer(paper, records)]
-    parts += ["## What the paper says", ""] if since else []
-    parts += [says.strip(), ""]
-    parts += [
-        "## Figure by figure",
-        "",
-        glance.headlines(records),
-        "",
-        f'<div class="ab-cards">{cards}</div>',
-        "",
-    ]
-    parts += ["## Before and since", "", since.strip(), ""] if since else []
-    parts += [coverage.section(paper, records), exercises]
-    return "\n".join(parts)
+def write(paper, text, records):
+    """The landing's MyST: ``text`` with what ``records`` say, the chapter's pages in the book's order."""
+    cards = "".join(map(glance.card, records))
+    values = {
+        "answer": answer(paper, records),
+        "figures": f'{glance.headlines(records)}\n\n<div class="ab-gallery">{cards}</div>',
+        "coverage": coverage.section(paper, records),
+    }
+    return filled.fill(text, values)
 
 
 def home(papers, records):
@@ -74,21 +55,15 @@ def home(papers, records):
 
 
 def answer(paper, records):
-    """Lines of MyST: the chapter's question, and our answer as the stored verdicts have it."""
-    asked = read(paper)
-    if asked is None:
-        return []
+    """HTML of our answer, a card per sentence, as the stored verdicts have it."""
     by_slug = {record.slug: record for record in records}
-    sentences = "".join(
-        _sentence(sentence, by_slug[sentence["by"]])
-        for sentence in asked["sentences"]
-        if sentence["by"] in by_slug
-    )
-    return [f"## {asked['question']}", "", f'<ul class="ab-answer">{sentences}</ul>', ""]
+    sentences = (read(paper) or {"sentences": []})["sentences"]
+    cards = [_card(each, by_slug[each["by"]]) for each in sentences if each["by"] in by_slug]
+    return f'<div class="ab-cards ab-answer">{"".join(cards)}</div>'
 
 
 def read(paper):
-    """The question and the sentences of ``paper``'s answer, or None where it has none.
+    """The answer of ``paper``, or None where it has none.
 
     Raises
     ------
@@ -105,15 +80,13 @@ def read(paper):
     return asked
 
 
-def _called(record):
-    """A page's number in its paper; the subject of a page of the chapter without a paper."""
-    return record.subject if record.paper == notebooks.OWN else record.label
-
-
-def _sentence(sentence, record):
-    words = _told(sentence, record)
-    link = f'<a href="{record.slug}.html">{html.escape(_called(record))}</a>'
-    return f"<li>{marked(words)} {glance.verdict(record)} <small>({link})</small></li>"
+def _card(sentence, record):
+    called = record.subject if record.paper == notebooks.OWN else record.label
+    link = f'<a href="{record.slug}.html">{html.escape(called)}</a>'
+    return (
+        f'<div class="ab-card">{glance.thumbnail(record, "../")}'
+        f"<p>{marked(_told(sentence, record))} {glance.verdict(record)} <small>({link})</small></p></div>"
+    )
 
 
 def _told(sentence, record):

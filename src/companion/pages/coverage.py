@@ -85,7 +85,7 @@ def judging(row, records):
 
 
 def section(paper, records):
-    """MyST of the landing's part on coverage; empty for a chapter without a list.
+    """MyST of what is covered, for the landing; empty for a chapter without a list.
 
     records : list of record.Record, the pages of ``paper``
     """
@@ -109,7 +109,7 @@ def section(paper, records):
     by_slug = {record.slug: record for record in records}
     body = [_row(row, pairs, by_slug) for row, pairs in zip(rows, found, strict=True)]
     whole = folded("The whole paper", table(body, "coverage"))
-    return "\n".join(["", "## Coverage", "", told, "", whole, ""])
+    return f"{told}\n\n{whole}"
 
 
 def _row(row, pairs, by_slug):

@@ -24,11 +24,6 @@ from companion.pages import (
 from companion.pages.names import spoken
 from companion.runs import notebooks
 
-EXERCISES = """\
-## Exercises
-
-[](/exercises/{}): three that take minutes, each with a hint and a solution, and an open problem.
-"""
 PAPERS = {  # chapters, by their folder
     "random_labels": "What do neural networks learn when trained with random labels?",
     "representation_alignment": "Representation alignment in neural networks",
@@ -51,10 +46,8 @@ def write(books, records, pages):
     for paper in PAPERS:
         group = [record for record in ordered if record.paper == paper]
         if group:
-            argument = pages / "chapters" / f"{paper}.md"
-            opening = argument.read_text(encoding="utf-8") if argument.is_file() else ""
-            exercises = EXERCISES.format(paper) if (pages / "exercises" / f"{paper}.md").is_file() else ""
-            text = chapter.write(paper, opening, exercises, group)
+            text = (pages / "chapters" / f"{paper}.md").read_text(encoding="utf-8")
+            text = chapter.write(paper, text, group)
             (pages / paper / "index.md").write_text(text, encoding="utf-8")
     findings = {record.name: spoken(record.finding.text) for record in ordered}
     (pages / "shown.json").write_text(json.dumps(findings), encoding="utf-8")

@@ -1,9 +1,8 @@
-"""Generated pages that show many notebooks at a glance: cards of the chapters, all findings."""
+"""Many notebooks at a glance: the chapters' figures, all findings."""
 
 import hashlib
 import html
 import json
-import re
 from collections import Counter
 
 from companion import findings
@@ -52,22 +51,11 @@ def word_of(record):
 
 
 def card(record):
-    """HTML of a page on its chapter's landing: figure, question, word and what was seen, in short."""
-    slug = record.slug
+    """HTML of a page on its chapter's landing: figure, question and word."""
     return (
-        f'<div class="ab-card" id="{html.escape(slug)}">{thumbnail(record, "../")}<div>'
-        f'<p class="ab-card-title">{_link(record, slug)}</p>'
-        f"<p>{verdict(record)} {marked(opening(record.finding.text))}</p></div></div>"
+        f'<div id="{html.escape(record.slug)}">{thumbnail(record, "../")}'
+        f"<p>{_link(record, record.slug)} {verdict(record)}</p></div>"
     )
-
-
-def opening(text):
-    """The first sentence of ``text``, with as many more as make eight words."""
-    sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z0-9])", text)
-    for count in range(1, len(sentences)):
-        if len(" ".join(sentences[:count]).split()) >= 8:
-            return " ".join(sentences[:count])
-    return text
 
 
 def _link(record, page):
