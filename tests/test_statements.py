@@ -9,7 +9,7 @@ import pytest
 from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN, needed
 from companion.over_seeds import at, sample
-from companion.statements import Case, Statement, among, crossed, judged, over
+from companion.statements import Case, Statement, among, crossed, judged, least, over, pooled
 
 UP, DOWN, WIDE, SMALL = [2.0, 2.1, 1.9], [-2.0, -2.1, -1.9], [5.0, -5.0, 0.3], [0.1, -0.1, 0.05]
 DIRECTED = {"matters": 0.5, "because": "a drawn line is as wide"}
@@ -143,6 +143,21 @@ def test_cases_over_a_parameter():
     assert cases == [Case("16", "narrow", {"widths": 16}), Case("64", "64", {"widths": 64})]
     cases = over("widths", "{} units".format, "width")({"widths": [16]})
     assert cases == [Case("16", "16 units", {"width": 16})]
+
+
+def test_cases_become_one_row_by_their_mean_or_by_the_one_that_shows_it_least():
+    table = pd.concat([table_of(UP, part="a"), table_of(SMALL, part="b"), table_of([9.0], part="c")])
+    each = among("part", {"a": "first", "b": "last"})
+
+    def of(t, p, part):
+        return sample(at(t, part=part), "value")
+
+    mean = only(statement(of=pooled(of, each), above=0), table)
+    assert (mean.measured, mean.seeds, mean.outcome) == (pytest.approx(6.05 / 6), 3, HOLDS)
+    assert only(statement(of=pooled(of, among("part", {"a": "", "c": ""})), above=0), table).seeds == 1
+    assert only(statement(of=least(of, each), above=0), table).outcome == NO_EFFECT
+    for fold in (pooled, least):
+        assert only(statement(of=fold(of, lambda p: []), above=0), table).outcome == NOT_RUN
 
 
 def test_every_case_with_every_other():

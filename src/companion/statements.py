@@ -24,7 +24,7 @@ import pandas as pd
 
 from alignbook.errors import AlignbookError
 from companion.claims import Claim, t_interval, with_case
-from companion.over_seeds import SEED
+from companion.over_seeds import SEED, weakest
 
 RULES = ("above", "below", "near", "one_run", "exactly")
 
@@ -66,6 +66,23 @@ def crossed(first: Callable, second: Callable) -> Callable:
         for one in first(parameters)
         for two in second(parameters)
     ]
+
+
+def pooled(of: Callable, each: Callable) -> Callable:
+    """A statement's ``of``: mean of ``of`` over the cases of ``each``, by seed, of seeds that have all."""
+
+    def mean(table, parameters):
+        samples = [pd.Series(of(table, parameters, **case.given), dtype=float) for case in each(parameters)]
+        return (sum(samples) / len(samples)).dropna() if samples else None
+
+    return mean
+
+
+def least(of: Callable, each: Callable) -> Callable:
+    """A statement's ``of``: that of the case which shows least that it lies above 0, see ``weakest``."""
+    return lambda table, parameters: weakest(
+        *(of(table, parameters, **case.given) for case in each(parameters))
+    )
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from companion.over_seeds import at, curves, difference, once, ratio, sample, slope
+from companion.over_seeds import at, curves, difference, once, ratio, sample, slope, weakest
 from companion.statements import Number, Statement, among
 from companion.studies.transferability.shared import imagenet_rows
 from companion.studies.transferability.shared.planes import grid
@@ -60,7 +60,7 @@ def middle(table, parameters, condition="paper"):
     """:func:`roughness` of the middle layer in one of :data:`CONDITIONS`."""
     changed = CONDITIONS[condition][1]
     if changed is None:
-        return imagenet_middle(imagenet_rows.trained(table), "scaled")
+        return roughness(imagenet_rows.trained(table), imagenet_rows.imagenet, layers="middle", head="scaled")
     given = {"layers": "middle", "mode": "train", "head": "fresh", "radius": "radius"} | changed
     return roughness(table, imagenet_rows.own, **given | {"radius": parameters[given["radius"]]})
 
@@ -72,16 +72,8 @@ def own_layers(table, parameters):
 
 
 def imagenet_layers(table):
-    """:func:`roughness` of the layers of EfficientNet-Lite0, heads new."""
-    return roughness(table, imagenet_rows.imagenet, layers="some", head="fresh")
-
-
-def imagenet_middle(table, head="fresh"):
-    """:func:`roughness` of its middle layer."""
-    if head == "scaled":
-        return roughness(table, imagenet_rows.imagenet, layers="middle", head="scaled")
-    rows = from_middle(imagenet_layers(table))
-    return at(rows, position=rows["position"].min())
+    """:func:`roughness` of the layers of EfficientNet-Lite0 with ImageNet's weights, heads new."""
+    return roughness(imagenet_rows.trained(table), imagenet_rows.imagenet, layers="some", head="fresh")
 
 
 def from_middle(rows):
@@ -145,16 +137,8 @@ def span(table, parameters, condition, start="scratch"):
     return sample(at(middle(table, parameters, condition), start=start), "span")
 
 
-each_condition = among("condition", {id: words for id, (words, _) in CONDITIONS.items()})
-each_network = among("source", {"own": "own source", "imagenet": imagenet_rows.NAME})
-
-
-def layers_of(table, parameters, source):
-    return own_layers(table, parameters) if source == "own" else imagenet_layers(imagenet_rows.trained(table))
-
-
-def of_conditions(*names):
-    return lambda parameters: [case for case in each_condition(parameters) if case.id in names]
+def of_conditions(*ids):
+    return among("condition", {id: CONDITIONS[id][0] for id in ids})
 
 
 LATER = "the restriction to layers from the middle one on, as in B.4, came after all had been judged"
@@ -166,21 +150,22 @@ STATEMENTS = [
     Statement(
         "smoother", "Before training, the loss curves more around random than around pre-trained weights "
         "when the filters of the middle layer move.",
-        source="Figure 5 (b, c)", headline=True, each=each_condition, above=0, matters=0.14, unit="in log2",
-        because="a ratio of 1.1", of=lambda t, p, condition: ratios(middle(t, p, condition)),
+        source="Figure 5 (b, c)", headline=True, above=0, matters=0.14, unit="in log2",
+        because="a ratio of 1.1", each=of_conditions("paper", "running", "imagenet"),
+        of=lambda t, p, condition: ratios(middle(t, p, condition)),
     ),
     Statement(
         "rough", "Around random weights the loss varies by at least the distance of two of the paper's "
         "contours.",
         source="Figure 5 (b), Appendix A", above=CONTOUR, matters=CONTOUR / 5, unit="nats",
-        because="a fifth of that distance", each=of_conditions("paper", "logits", "imagenet"), of=span,
+        because="a fifth of that distance", each=of_conditions("paper", "imagenet"), of=span,
         post_hoc="this was a condition of the statement before, added when results had been seen",
     ),
     Statement(
         "grows-more", "From the last layer to the middle one the curvature grows more with random weights "
-        "than with pre-trained ones.",
-        source="Figures 12 and 13, B.4", each=each_network, **PER_LAYER,
-        of=lambda t, p, source: grows_more(layers_of(t, p, source)),
+        "than with pre-trained ones, in either network.",
+        source="Figures 12 and 13, B.4", **PER_LAYER,
+        of=lambda t, p: weakest(*(grows_more(rows) for rows in (own_layers(t, p), imagenet_layers(t)))),
     ),
     Statement(
         "even", "With pre-trained weights the layers from the middle one on are nearly alike: growth of the "
@@ -195,13 +180,6 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 NUMBERS = [
-    Number(
-        "times", "curvature, random over pre-trained", each=each_condition,
-        of=lambda t, p, condition: 2 ** ratios(middle(t, p, condition)),
-    ),
-    Number(
-        "spread", "standard deviation of the loss, random over pre-trained",
-        lambda t, p: 2 ** ratios(middle(t, p), "variation"),
-    ),
+    Number("times", "curvature, random over pre-trained", lambda t, p: 2 ** ratios(middle(t, p))),
     Number("speed", "times as fast to the loss at which random weights end", times_as_fast),
 ]  # fmt: skip

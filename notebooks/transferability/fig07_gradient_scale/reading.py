@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from companion.over_seeds import across, at, curves, difference, first, last, sample, slope
+from companion.over_seeds import across, at, curves, difference, first, last, sample, slope, weakest
 from companion.statements import Number, Statement, among
 from companion.studies.transferability.shared.target_rows import of_target
 from companion.studies.transferability.shared.targets import STARTS
@@ -131,12 +131,6 @@ def line(rows):
     return decades(rows) * (convolutions(rows)["position"].nunique() - 1) if len(rows) else decades(rows)
 
 
-def over_layers(rows, measure):
-    """Mean over the layers of a measure of the rows of each, a sample."""
-    parts = [measure(part) for _, part in rows.groupby("layer")] if len(rows) else []
-    return pd.concat(parts, axis=1).mean(axis=1) if parts else pd.Series(dtype=float)
-
-
 def over_targets(kind, measure):
     """A statement's ``of``: mean over the targets of ``measure(rows, …)``, before training, a sample."""
 
@@ -147,13 +141,13 @@ def over_targets(kind, measure):
     return of
 
 
-def from_ends_or_line(rows, by):
-    return apart(rows, {"ends": ends, "line": line}[by])
+def grows_more(table, parameters):
+    """How much more the size grows through random weights, by the fitted line or the ends, as shows less."""
+    parts = (over_targets("scale", lambda rows, way=way: apart(rows, way)) for way in (line, ends))
+    return weakest(*(part(table, parameters) for part in parts))
 
 
-def suppressed(rows, layer):
-    """log2 of leading over mean, random less pre-trained weights."""
-    return apart(rows, leading) if layer == "middle" else over_layers(rows, lambda part: apart(part, leading))
+suppressed = over_targets("projection", lambda rows: apart(rows, leading))
 
 
 def of_start(measure):
@@ -166,9 +160,8 @@ STATEMENTS = [
     Statement(
         "grows-more", "On its way back from the last convolution to the first, the gradient grows more "
         "through random than through pre-trained weights.",
-        source="Figure 7(d), Section 4", of=over_targets("scale", from_ends_or_line), headline=True, above=0,
-        matters=0.12, unit="decades", because="a third of the size",
-        each=among("by", {"line": "by the fitted line", "ends": "by its two ends"}),
+        source="Figure 7(d), Section 4", of=grows_more, headline=True, above=0, matters=0.12, unit="decades",
+        because="a third of the size",
     ),
     Statement(
         "stable", "Through pre-trained weights its size remains stable: largest over smallest.",
@@ -193,10 +186,9 @@ STATEMENTS = [
         above=0, matters=0.02, unit="decades", because="a fifth of a bin of the histogram",
     ),
     Statement(
-        "suppressed", "Pre-trained weights lie less than random ones along the leading singular vectors of "
-        "the weights' gradient.",
-        source="Figure 7(c), Section 4", of=over_targets("projection", suppressed), above=0,
-        each=among("layer", {"middle": "middle layer", "all": "mean over the layers"}), **LOG2,
+        "suppressed", "In the middle layer, pre-trained weights lie less than random ones along the leading "
+        "singular vectors of the weights' gradient.",
+        source="Figure 7(c), Section 4", of=suppressed, above=0, **LOG2,
     ),
     Statement(
         "shrunk", "Pre-trained weights amplify the leading directions of the activations' gradient less than "
@@ -217,7 +209,7 @@ NUMBERS = [
     ),
     Number(
         "along", "projection on the leading directions over the mean, pre-trained over random, middle layer",
-        lambda t, p: 2 ** -over_targets("projection", suppressed)(t, p, layer="middle"),
+        lambda t, p: 2 ** -suppressed(t, p),
     ),
     Number(
         "magnitude", "the same without dividing by the mean",

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import at, curves, difference, last, ratio, sample, weakest
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, among, least, over
 from companion.studies.transferability.shared.target_rows import words
 
 HELD_OUT = "held-out"  # new images of the source's own classes
@@ -41,20 +41,14 @@ def mean_of(measure, table, targets, *given):
     return pd.concat([measure(table, name, *given) for name in targets], axis=1).dropna().mean(axis=1)
 
 
-def farther_out(table, parameters, target, statistics="batch"):
+def farther_out(table, parameters, target):
     """Rise on the unlike targets, their mean, less that on one similar ``target``, a sample."""
-    unlike = mean_of(rise, table, parameters["unlike"], "tuned", statistics)
-    return difference(unlike, rise(table, target, "tuned", statistics))
+    return difference(mean_of(rise, table, parameters["unlike"]), rise(table, target))
 
 
 def moves_further(table, parameters, target):
     """log2 of how far unlike targets move the weights, their mean, over how far a similar one does."""
     return np.log2(ratio(mean_of(moved, table, parameters["unlike"]), moved(table, target)))
-
-
-def least(measure, *given):
-    """A statement's ``of``: ``measure`` of the similar target that shows it least."""
-    return lambda t, p: weakest(*(measure(t, p, name, *given) for name in p["similar"]))
 
 
 def own_classes(table, parameters):
@@ -72,13 +66,18 @@ def called(name):
     return "new images of the source's classes" if name == HELD_OUT else words(name)
 
 
-def targets_and_edges(kind):
-    """Cases: each target of the parameter ``kind``, and both edges."""
-    return lambda p: [
-        Case(f"{name}-{edge:g}", f"{called(name)}, edge {edge:g}", {"target": name, "edge": edge})
-        for name in p[kind]
-        for edge in EDGES
-    ]
+def inside(table, parameters, edge):
+    """By how much the source's loss stays below ``edge``, on the similar target that shows it least."""
+    return weakest(*(edge - rise(table, name) for name in parameters["similar"]))
+
+
+def outside(table, parameters, edge):
+    """By how much it lies above, on the unlike target that shows it least."""
+    return weakest(*(rise(table, name) - edge for name in parameters["unlike"]))
+
+
+each_edge = among("edge", {edge: f"edge {edge:g}" for edge in EDGES})
+similar = over("similar", called, "target")
 
 
 def each_line(parameters):
@@ -93,11 +92,10 @@ RISE = {
     "source": "Section 3", "matters": EDGES[0] / 2, "unit": "of the way to guessing",
     "because": "half of what we take as the flat region's depth",
 }  # fmt: skip
-OUT = {"of": lambda t, p, target, edge: rise(t, target) - edge} | RISE
 STATEMENTS = [
     Statement(
         "farther-out", "Less similar targets raise the source's loss more than each target like the source.",
-        of=least(farther_out), above=0, headline=True, **RISE,
+        of=least(farther_out, similar), above=0, headline=True, **RISE,
     ),
     Statement(
         "own-classes", "Less similar targets raise it more than new images of the source's own classes.",
@@ -105,21 +103,17 @@ STATEMENTS = [
         post_hoc="part of the statement before; taken alone when its results had been seen",
     ),
     Statement(
-        "stays", "After a target like the source, the loss has not risen to the edge of the flat region.",
-        below=0, each=targets_and_edges("similar"), **OUT,
+        "stays", "After targets like the source, the loss has not risen to the edge of the flat region.",
+        of=inside, above=0, each=each_edge, **RISE,
     ),
     Statement(
-        "leaves", "After a less similar target, the loss has risen beyond the edge of the flat region.",
-        above=0, each=targets_and_edges("unlike"), **OUT,
+        "leaves", "After less similar targets, the loss has risen beyond the edge of the flat region.",
+        of=outside, above=0, each=each_edge, **RISE,
     ),
     Statement(
         "further", "Less similar targets move the weights further than each target like the source.",
-        source="Section 3", of=least(moves_further), above=0, matters=0.14, unit="log2 of the ratio",
+        source="Section 3", of=least(moves_further, similar), above=0, matters=0.14, unit="log2 of the ratio",
         because="a tenth of the distance",
-    ),
-    Statement(
-        "kept", "The same with pre-training's running statistics in batch norm.",
-        of=least(farther_out, "kept"), above=0, ours=True, **RISE,
     ),
     Statement(
         "steeper", "The loss rises more on the way of fine-tuning than on a random line of the same length.",

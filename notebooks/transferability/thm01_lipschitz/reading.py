@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import at, sample
-from companion.statements import Number, Statement, over
+from companion.statements import Number, Statement, least, over
 from companion.studies.transferability.shared.by_seed import over_sets, per_seed, widest
 from companion.studies.transferability.shared.target_rows import words
 
@@ -67,24 +67,25 @@ def change(table, parameters, dataset, family):
     return sample(at(rows, step=step), "change")
 
 
+each_set = over("datasets", words, "dataset")
 SIZE = {
     "above": 0, "matters": MARGIN, "unit": "of y_Q'y_Q", "source": "Section 6.2",
-    "because": "smaller changes count as none", "each": over("datasets", words, "dataset"),
+    "because": "smaller changes count as none",
 }  # fmt: skip
 STATEMENTS = [
     Statement(
         "term", "The change of the squared gradient is the theorem's term (measured over predicted change).",
         source="Theorem 1", of=on_term, near=1, within=MARGIN, headline=True,
-        each=over("datasets", words, "dataset"),
+        each=each_set,
         post_hoc="judged for each data set when three seeds had been seen",
     ),
     Statement(
-        "similar", "Pre-training on the same classes lowers the squared gradient.",
-        of=lambda t, p, dataset: -change(t, p, dataset, "rotated"), **SIZE,
+        "similar", "On every data set, pre-training on the same classes lowers the squared gradient.",
+        of=least(lambda t, p, dataset: -change(t, p, dataset, "rotated"), each_set), **SIZE,
     ),
     Statement(
-        "reverse", "Pre-training on reversed labels raises the squared gradient.",
-        of=lambda t, p, dataset: change(t, p, dataset, "flipped"), **SIZE,
+        "reverse", "On every data set, pre-training on reversed labels raises the squared gradient.",
+        of=least(lambda t, p, dataset: change(t, p, dataset, "flipped"), each_set), **SIZE,
     ),
     Statement(
         "width-rate", "The part of the error due to the width falls at least as fast as m^(-1/4).",

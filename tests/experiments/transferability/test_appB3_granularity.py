@@ -3,7 +3,6 @@
 import copy
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -24,19 +23,23 @@ KEPT = {"coarse": 0.6, "distant": 0.6, "fine": 0.8}  # of the error from scratch
 ERRORS = {"coarse": 50.0, "distant": 30.0, "fine": 50.0}
 
 
-def made_up(kept=KEPT, moved=(0.5, 0.5, 0.6), seeds=5):
+def made_up(kept=KEPT, moved=(0.5, 0.5, 0.6)):
     """Errors from scratch and what is kept of them; deviations of the three kinds of targets, fine-tuned."""
-    noise, rows = np.random.default_rng(0), []
-    for seed in range(seeds):
-        for (kind, share), way in zip(kept.items(), moved, strict=True):
-            for draw in range(2):
-                about = {"seed": seed, "kind": kind, "draw": draw}
-                error = ERRORS[kind] + 4 * draw + noise.normal(0, 0.3)
-                left = share * error + noise.normal(0, 0.3)
-                far = way + noise.normal(0, 0.003)
-                rows.append(about | {"start": "scratch", "test_error": error, "deviation": 1.0})
-                rows.append(about | {"start": "pretrained", "test_error": left, "deviation": far})
-    return pd.DataFrame(rows)
+    moved = dict(zip(kept, moved, strict=True))
+
+    def error(row):
+        scratch = ERRORS[row.kind] + 4 * row.target
+        return (kept[row.kind] if row.start == "pretrained" else 1) * scratch + row.noise
+
+    return judging.rows(
+        noise=0.3,
+        seed=range(5),
+        kind=[*kept],
+        target=range(2),
+        start=["scratch", "pretrained"],
+        test_error=error,
+        deviation=lambda row: moved[row.kind] + row.noise / 100 if row.start == "pretrained" else 1.0,
+    )
 
 
 _, outcomes = judging.of(reading, PARAMETERS)
@@ -115,9 +118,9 @@ def test_training_is_plain_descent(monkeypatch, tmp_path):
 
 def test_statements_hold_as_the_paper_has_them_and_fail_turned():
     held = outcomes(made_up())
-    assert set(held.values()) == {HOLDS} and len(held) == 9
+    assert set(held.values()) == {HOLDS}
     turned = outcomes(made_up({"coarse": 1.2, "distant": 1.1, "fine": 0.8}, moved=(0.7, 0.7, 0.6)))
-    assert turned.pop("improves-fine") == HOLDS and set(turned.values()) == {CONTRADICTED}
+    assert set(turned.values()) == {CONTRADICTED}
 
 
 def test_kinds_that_do_not_differ_and_seeds_that_do():
@@ -130,7 +133,7 @@ def test_kinds_that_do_not_differ_and_seeds_that_do():
 
 
 def test_shares_are_of_the_mean_errors_and_the_printed_numbers_follow():
-    table = made_up(seeds=1)
+    table = made_up()[lambda rows: rows["seed"] == 0]
     errors = table[table["kind"] == "fine"].groupby("start")["test_error"].sum()
     share = 100 * (1 - errors["pretrained"] / errors["scratch"])
     assert reading.removed(table, PARAMETERS, "fine").tolist() == pytest.approx([share])

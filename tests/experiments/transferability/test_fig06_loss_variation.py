@@ -42,7 +42,7 @@ _, outcomes = judging.of(reading, PARAMETERS)
 def test_a_larger_variation_everywhere_holds_everywhere():
     for factor, outcome in ((2.0, HOLDS), (0.5, CONTRADICTED), (1.0, NO_EFFECT)):
         found = outcomes(made_up(factor=factor))
-        assert set(found.values()) == {outcome} and len(found) == 4 + 4 + 2
+        assert set(found.values()) == {outcome}
 
 
 def test_the_early_steps_have_a_verdict_for_either_reach():
@@ -51,14 +51,14 @@ def test_the_early_steps_have_a_verdict_for_either_reach():
     table.loc[random, "far_high"] = table["far_low"] + (table["far_high"] - table["far_low"]) / 8
     found = outcomes(table)
     assert (found["early-fixed-near"], found["early-fixed-far"]) == (HOLDS, CONTRADICTED)
-    assert found["early-scaled-far"] == found["smaller-fixed-cifar10-natural"] == HOLDS
+    assert found["early-scaled-far"] == found["smaller-fixed"] == HOLDS
 
 
 def test_fitting_faster_alone_is_told_apart_from_a_smoother_loss():
     # The same variation at the same loss: pre-trained is smaller in the mean over steps only.
     found = outcomes(made_up(faster=6.0))
-    assert found["smaller-scaled-cifar10-natural"] == found["early-scaled-near"] == HOLDS
-    assert found["matched-scaled"] == NO_EFFECT
+    assert found["smaller-scaled"] == found["early-scaled-near"] == HOLDS
+    assert found["matched"] == NO_EFFECT
     values = reading.matched(made_up(faster=6.0), "cifar10-natural", "scaled")
     over_all = reading.ratios(made_up(faster=6.0), "cifar10-natural", "scaled")
     assert values.abs().max() < 0.15 < over_all.min()
@@ -101,11 +101,6 @@ def test_losses_that_are_not_finite_are_left_out():
     table = made_up(factor=2.0)
     table.loc[table["seed"] == 0, "far_high"] = math.inf
     assert len(reading.ratios(table, "cifar10-natural", "fixed", reach="far")) == 3
-
-
-def test_recorded_is_dense_early_and_reaches_the_end():
-    assert experiment.recorded(465) == [0, 1, 2, 4, 8, 16, 32, 58, 116, 174, 232, 291, 349, 407, 465]
-    assert experiment.recorded(3) == [0, 1, 2, 3]
 
 
 def test_a_job_measures_both_ways_of_stepping():

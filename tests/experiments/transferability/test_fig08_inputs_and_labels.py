@@ -56,19 +56,17 @@ OWN = {"natural": CROSSED, "artificial": {"none": 50, "artificial": 66, "natural
 
 def test_statements_hold_where_like_meets_like():
     found = outcomes(made_up(**OWN, noise=0.1, clothes=60, colours=40))
-    moved = {id for id in found if id.startswith("clothes-move")}
-    assert {found[id] for id in moved} == {CONTRADICTED}  # made to move half as far
-    assert {outcome for id, outcome in found.items() if id not in moved} == {HOLDS} and len(found) == 14
+    assert found.pop("clothes-move") == CONTRADICTED  # made to move half as far
+    assert set(found.values()) == {HOLDS}
 
 
 def test_statements_fail_where_it_does_not_matter():
     swapped = {"none": 60, "fashion_mnist": 75, "upside-down": 76, "mnist": 61}
     found = outcomes(made_up(inputs=swapped, labels={"none": 40, "colours": 55, "classes": 41}, seeds=6))
     assert {id for id, outcome in found.items() if outcome == CONTRADICTED} >= {
-        "alike-inputs", "alike-labels", "upright", "crossed-artificial", "converges-artificial",
-        "unlike-clothes", "unlike-colours",
+        "alike-inputs", "alike-labels", "crossed", "converges-artificial", "unlike-clothes", "unlike-colours"
     }  # fmt: skip
-    assert found["crossed-natural"] == found["converges-natural"] == HOLDS
+    assert found["converges-natural"] == HOLDS
 
 
 def test_an_improvement_about_as_large_as_what_can_be_seen_is_open():
@@ -81,8 +79,7 @@ def test_after_clothes_layers_move_no_less(way, outcome):
     table = made_up(seeds=12)
     clothes = (table["panel"] == "inputs") & (table["start"] == "fashion_mnist")
     table.loc[clothes, list(design.KERNELS)] = way + 0.05
-    found = outcomes(table)
-    assert {found[f"clothes-move-{layer}"] for layer in design.KERNELS} == {outcome}
+    assert outcomes(table)["clothes-move"] == outcome
 
 
 def test_convergence_is_the_mean_loss_over_the_steps():
@@ -143,13 +140,6 @@ def test_colours_are_thirds_of_the_upper_half_alone():
     assert found[x[:, 0, 0, 0].sub(x[:, 2, 0, 0]).argmax()] % 3 == 2
 
 
-def test_lenet_has_the_layers_that_the_figure_follows():
-    net = LeNet(10, torch.Generator().manual_seed(0))
-    assert net(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
-    assert set(design.KERNELS) <= {name for name, _ in net.named_children()}
-    assert sum(p.numel() for p in net.parameters()) == 62006  # 61,706 with one colour (LeCun et al. 1998)
-
-
 def test_jobs_are_those_of_the_panels():
     made = experiment.jobs(PARAMETERS)
     assert len(made) == PARAMETERS["digit_seeds"] * 4 + PARAMETERS["seeds"] * (3 + 6 + 2)
@@ -162,6 +152,12 @@ def test_jobs_are_those_of_the_panels():
     assert {a["seed"] for a in of_labels} == {design.SEEN + seed for seed in range(PARAMETERS["seeds"])}
 
 
+def test_lenet_has_the_layers_that_the_figure_follows():
+    net = LeNet(10, torch.Generator().manual_seed(0))
+    assert set(design.KERNELS) <= {name for name, _ in net.named_children()}
+    assert sum(p.numel() for p in net.parameters()) == 62006  # 61,706 with one colour (LeCun et al. 1998)
+
+
 def test_labels_on_a_part_and_on_the_whole_share_their_source(monkeypatch, tmp_path):
     monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))
     run = {"device": "cpu", "report": lambda done, text: None}
@@ -171,23 +167,3 @@ def test_labels_on_a_part_and_on_the_whole_share_their_source(monkeypatch, tmp_p
     assert 0 <= part["accuracy"][0] <= 100 and part["source_accuracy"][0] == whole["source_accuracy"][0]
     source = made["source-natural-seed0"]
     assert 0 <= source.compute(**source.arguments, **run)["source_accuracy"][0] <= 100
-
-
-def test_a_job_of_each_panel(monkeypatch, tmp_path):
-    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))  # no network from an earlier run
-    made = {job.name: job for job in experiment.jobs(parameters.resolve(BOOK, "smoke"))}
-    tables = []
-    for name in (
-        "inputs-upside-down-seed0",
-        f"labels-colours-seed{design.SEEN}",
-        "crossed-none-to-natural-seed0",
-    ):
-        job = made[name]
-        tables.append(judging.compute(job))
-    first, second, third = tables
-    assert (first[list(design.KERNELS)] > 0).all(axis=None) and 0 <= first["accuracy"][0] <= 100
-    assert 0 <= second["source_accuracy"][0] <= 100 and second["start"][0] == "colours"
-    assert all(0 <= table["train_error"].iloc[-1] <= 100 for table in tables)
-    assert third["step"].is_monotonic_increasing and third["step"].iloc[-1] == job.arguments["steps"]
-    table = pd.concat([table.assign(seed=0, part="natural") for table in tables])
-    assert list(reading.accuracies(table, "crossed", "natural").columns) == ["none"]

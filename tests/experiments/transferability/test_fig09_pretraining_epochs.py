@@ -17,27 +17,23 @@ PARAMETERS = dict(
 )  # fmt: skip
 
 
-def made_up(means, noise=0.3, seeds=4, setting="plain", source=(1, 50, 60, 70, 80)):
-    rng = np.random.default_rng(0)
-    return pd.DataFrame(
-        {
-            "setting": setting, "seed": seed, "epoch": epoch,
-            "accuracy": mean + noise * rng.standard_normal(), "source_accuracy": up + rng.standard_normal(),
-        }
-        for seed in range(seeds)
-        for epoch, mean, up in zip(EPOCHS, means, source, strict=True)
-    )  # fmt: skip
+def made_up(means, noise=0.3, setting="plain", source=(1, 50, 60, 70, 80)):
+    means, source = dict(zip(EPOCHS, means, strict=True)), dict(zip(EPOCHS, source, strict=True))
+    return judging.rows(
+        noise=noise,
+        setting=setting,
+        seed=range(4),
+        epoch=EPOCHS,
+        accuracy=lambda row: means[row.epoch] + row.noise,
+        source_accuracy=lambda row: source[row.epoch] + row.noise,
+    )
 
 
-claims, outcomes = judging.of(reading, PARAMETERS)
-
-
-def of(setting):
-    return {f"{id}-{setting}" for id in ("rises", "falls", "upstream")}
+_, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_a_curve_that_rises_and_falls_holds():
-    assert outcomes(made_up([40, 50, 60, 55, 45])) == dict.fromkeys(of("plain"), HOLDS)
+    assert set(outcomes(made_up([40, 50, 60, 55, 45])).values()) == {HOLDS}
 
 
 def test_a_curve_that_only_rises_contradicts():
