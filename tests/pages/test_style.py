@@ -9,7 +9,7 @@ from nbformat import v4
 
 from alignbook import paths
 from companion.pages import style
-from companion.pages.book import _as_stored
+from companion.pages.execution import _as_stored
 
 
 def luminance(colour):

@@ -8,28 +8,25 @@ warning.
 
 import hashlib
 import itertools
-import re
+import queue
 import shutil
-import tempfile
-import threading
 import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 from alignbook import paths, system
-from alignbook.errors import AlignbookError, logged, on_one_line
+from alignbook.errors import AlignbookError, on_one_line
 from companion import records
 from companion.pages import contents, glance, render
+from companion.pages.execution import Kernel, execute
 from companion.runs import notebooks, parameters
 from companion.runs.pool import WORKER_ENVIRONMENT, open_workers
-from companion.runs.run import Stale, jobs_of, run
+from companion.runs.run import jobs_of, run
 
 WORKERS = 2
-TELL_EVERY = 60  # seconds
 
 
 def build(profile: str | None = None, progress: Callable = print) -> int:
@@ -72,14 +69,12 @@ def _build(profile, progress):
     _clear(pages)
     shutil.copytree(paths.root() / "book", pages, dirs_exist_ok=True)
     (pages / "_toc.yml").write_text(contents.staged(toc, books), encoding="utf-8")
-    with _executing(books, judged, pages, progress) as executions:
-        from companion.pages import generated  # here: it imports torch
-
-        generated.write_apart(pages)
-    _require_all(executions)
+    _execute_all(books, judged, pages, progress)
     for book in books:
         figure = glance.first_figure(pages / f"{book.name}.ipynb")
         judged[book.name] = replace(judged[book.name], figure=figure)
+    from companion.pages import generated  # here: it imports torch
+
     generated.write(books, judged, pages)
     drawn = time.monotonic()
     status = render.render(pages)
@@ -147,12 +142,16 @@ def _computed(notebook, profile, say):
         return run(notebook.name, profile="smoke", progress=say)
 
 
-@contextmanager
-def _executing(books, judged, pages, progress):
-    """{name: future} of the executions of all ``books``, which have ended when the context has."""
-    counted, keys = itertools.count(1), _Keys()
+def _execute_all(books, judged, pages, progress):
+    """Execute all ``books`` into the folder ``pages``, those that nothing has changed for excepted.
 
-    def one(notebook):
+    Raises AlignbookError, one line on all that fail.
+    """
+    counted, keys, waiting, errors = itertools.count(1), _Keys(), queue.SimpleQueue(), []
+    for book in books:
+        waiting.put(book)
+
+    def one(notebook, kernel):
         profile = judged[notebook.name].profile
         kept = paths.build() / "executed" / profile / f"{notebook.name}.ipynb"
         mark, key = kept.with_suffix(".key"), keys.of(notebook, profile)
@@ -160,7 +159,7 @@ def _executing(books, judged, pages, progress):
         start = time.monotonic()
         if not unchanged:
             mark.unlink(missing_ok=True)
-            execute(notebook, parameters.resolve(notebook, profile), kept)
+            execute(notebook, parameters.resolve(notebook, profile), kept, kernel)
             mark.write_text(key)
         target = pages / f"{notebook.name}.ipynb"
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -168,9 +167,21 @@ def _executing(books, judged, pages, progress):
         how = "unchanged" if unchanged else f"executed in {time.monotonic() - start:.1f} s"
         progress(f"[{next(counted)}/{len(books)}] {notebook.name} (profile {profile}): {how}")
 
+    def work(_):
+        with Kernel() as kernel:
+            while True:
+                try:
+                    one(waiting.get_nowait(), kernel)
+                except queue.Empty:
+                    return
+                except AlignbookError as error:
+                    errors.append(error)
+
     # The threads of kernels side by side would wait for each other.
     with system.environment(WORKER_ENVIRONMENT), ThreadPoolExecutor(WORKERS) as pool:
-        yield {book.name: pool.submit(one, book) for book in books}
+        list(pool.map(work, range(WORKERS)))
+    if errors:
+        raise AlignbookError("; ".join(map(str, errors)))
 
 
 class _Keys:
@@ -197,100 +208,6 @@ def _digest(*files):
         (str(path), path.read_bytes()) for path in sorted(files) if path.suffix in (".py", ".md", ".yaml")
     ]
     return hashlib.sha256(repr(contents).encode()).hexdigest()
-
-
-def _require_all(executions):
-    """AlignbookError that tells all failures among the futures ``executions``."""
-    errors = [future.exception() for future in executions.values() if future.exception()]
-    for error in errors:
-        if not isinstance(error, AlignbookError):
-            raise error
-    if errors:
-        raise AlignbookError("; ".join(map(str, errors)))
-
-
-@contextmanager
-def _reporting(name):
-    """Inside, a line on standard error says every minute that the notebook's cells still run."""
-    ended, began = threading.Event(), time.monotonic()
-
-    def report():
-        while not ended.wait(TELL_EVERY):
-            taken = time.monotonic() - began
-            system.to_stderr(f"{name}: its cells have been running for {taken:.0f} s; Ctrl-C ends them")
-
-    threading.Thread(target=report, daemon=True).start()
-    try:
-        yield
-    finally:
-        ended.set()
-
-
-def execute(notebook: notebooks.Notebook, values: dict, target: Path) -> Path:
-    """Run ``notebook`` with parameter ``values`` into the file ``target``; returns ``target``.
-
-    Nothing is left at ``target`` unless every cell has run. Raises AlignbookError otherwise.
-    """
-    import jupytext
-    import papermill
-    from nbclient.exceptions import DeadKernelError
-    from papermill.exceptions import PapermillExecutionError
-
-    spec = parameters.read(notebook)
-    try:
-        text = jupytext.reads(notebook.text, fmt="md:myst")
-        _set_parameters(text, spec, values)
-    except Exception as error:  # whatever a broken cell makes of its parser
-        where, reason = paths.shown(notebook.source), on_one_line(error) or type(error).__name__
-        raise AlignbookError(f"{where} is no notebook: {reason}") from error
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile() as messages:
-        try:
-            with _reporting(notebook.name):
-                executed = papermill.execute_notebook(  # to no file: it would write it twice a cell
-                    text,
-                    None,
-                    kernel_name="python3",
-                    progress_bar=False,
-                    cwd=paths.root(),
-                    kernel_manager_class=_kernels(messages),
-                )
-            system.replace(target, _as_stored(executed).encode())
-        except PapermillExecutionError as error:
-            raise AlignbookError(_failed_cell(notebook, text, error)) from error
-        except OSError as error:
-            where = paths.shown(error.filename or target.parent)
-            raise AlignbookError(f"{notebook.name} failed: {where}: {system.reason(error)}") from error
-        except DeadKernelError as error:
-            raise AlignbookError(f"{notebook.name} failed: its kernel ended (out of memory?)") from error
-        except RuntimeError as error:  # an error in a cell is papermill's
-            messages.seek(0)
-            last = (messages.read().splitlines() or [b""])[-1].decode(errors="replace")
-            reason = on_one_line(last or error)
-            raise AlignbookError(f"{notebook.name} failed: its kernel cannot be used ({reason})") from error
-    return target
-
-
-def _kernels(messages):
-    """A class of kernel managers whose kernels write to the file ``messages`` what no cell has written."""
-    from jupyter_client import AsyncKernelManager
-
-    class Manager(AsyncKernelManager):
-        def start_kernel(self, **options):
-            return super().start_kernel(stderr=messages, **options)
-
-    return Manager
-
-
-def _failed_cell(notebook, text, error):
-    """One line: what went wrong and in which line; the traceback goes to a file that the line names."""
-    number = sum(cell.cell_type == "code" for cell in text.cells[: error.cell_index + 1])
-    traceback = render.without_colour("\n".join(error.traceback))
-    inside = re.findall(r"Cell In\[\d+\], line (\d+)", traceback)
-    line = notebooks.cell_starts(notebook)[number - 1] + int(inside[-1] if inside else 1) - 1
-    log = logged(notebook.name, traceback)
-    what = f"{error.ename}: {on_one_line(error.evalue)}"
-    return f"{notebook.name} failed: {paths.shown(notebook.source)}, line {line}: {what}{log}"
 
 
 def execute_and_render(notebook, run):
@@ -339,42 +256,6 @@ def _store(profile):
     _clear(store)
     with system.environment({"ALIGNBOOK_RESULTS": str(store)}):
         yield
-
-
-def _set_parameters(text, spec, values):
-    """Write ``values`` into the parameters cell, so that the page and its download show them."""
-    cell = next(c for c in text.cells if "parameters" in c.metadata.get("tags", []))
-    lines = []
-    for name, parameter in spec.items():
-        kind = f"list[{parameter.type}]" if parameter.many else parameter.type
-        limits = f"{parameter.range}: " if parameter.range else ""
-        lines.append(f"{name}: {kind} = {values[name]!r}  # {limits}{parameter.meaning}")
-    cell.source = "\n".join(lines)
-    for cell in text.cells:
-        if cell.cell_type == "code":  # all code stands in one fold at the end of the page
-            tags = set(cell.metadata.get("tags", [])) - {"hide-input"} | {"remove-input"}
-            cell.metadata["tags"] = sorted(tags)
-
-
-def _as_stored(executed):
-    """The notebook's JSON without papermill's record, which holds this machine's paths, and without what
-    differs from one execution to the next: times, and names of cells that were drawn at random. The warning
-    of stale results goes, too: the page's first line says it.
-    """
-    import nbformat
-
-    executed.metadata.pop("papermill", None)
-    for number, cell in enumerate(executed.cells):
-        cell.metadata.pop("papermill", None)
-        cell.metadata.pop("execution", None)
-        cell["id"] = f"cell-{number}"
-        if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if not _warns_of_stale(output)]
-    return nbformat.writes(executed)
-
-
-def _warns_of_stale(output):
-    return output.get("name") == "stderr" and f" {Stale.__name__}: " in output["text"]
 
 
 def _prefixed(progress, prefix):

@@ -52,9 +52,6 @@ def write(books, records, pages):
     findings = {record.name: spoken(record.finding.text) for record in ordered}
     (pages / "shown.json").write_text(json.dumps(findings), encoding="utf-8")
 
-
-def write_apart(pages):
-    """Write those that follow from no study's results into the folder ``pages``."""
     bench_page.write(pages)
     probe_page.guide(pages)
     if (paths.root() / recorder_page.EXAMPLE).is_file():
