@@ -158,6 +158,7 @@ def test_cases_become_one_row_by_their_mean_or_by_the_one_that_shows_it_least():
     assert only(statement(of=least(of, each), above=0), table).outcome == NO_EFFECT
     for fold in (pooled, least):
         assert only(statement(of=fold(of, lambda p: []), above=0), table).outcome == NOT_RUN
+        assert only(statement(of=fold(lambda t, p, part: None, each), above=0), table).outcome == NOT_RUN
 
 
 def test_every_case_with_every_other():

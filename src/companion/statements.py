@@ -72,7 +72,7 @@ def pooled(of: Callable, each: Callable) -> Callable:
     """A statement's ``of``: mean of ``of`` over the cases of ``each``, by seed, of seeds that have all."""
 
     def mean(table, parameters):
-        samples = [pd.Series(of(table, parameters, **case.given), dtype=float) for case in each(parameters)]
+        samples = _of_cases(of, each, table, parameters)
         return (sum(samples) / len(samples)).dropna() if samples else None
 
     return mean
@@ -80,9 +80,11 @@ def pooled(of: Callable, each: Callable) -> Callable:
 
 def least(of: Callable, each: Callable) -> Callable:
     """A statement's ``of``: that of the case which shows least that it lies above 0, see ``weakest``."""
-    return lambda table, parameters: weakest(
-        *(of(table, parameters, **case.given) for case in each(parameters))
-    )
+    return lambda table, parameters: weakest(*_of_cases(of, each, table, parameters))
+
+
+def _of_cases(of, each, table, parameters):
+    return [pd.Series(of(table, parameters, **case.given), dtype=float) for case in each(parameters)]
 
 
 @dataclass(frozen=True)

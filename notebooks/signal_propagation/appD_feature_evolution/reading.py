@@ -7,7 +7,7 @@ import pandas as pd
 
 from companion import over_seeds
 from companion.over_seeds import at, difference, first, last, means
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, among, pooled
 
 KINDS = {"random": "Gaussian u", "shuffled": "u of shuffled labels"}
 LEVEL = 0.15  # log2 within which a quantity "stays constant": a tenth; fixed before any result was seen
@@ -45,16 +45,6 @@ def excess(table, parameters, low, high):
         return None
     rows = rows[rows["step"].between(low, high)]
     return difference(medians(rows, "by_25"), medians(rows, "growth"))
-
-
-def order(table, parameters, column):
-    """Rank correlation over the layers of a predicted growth with the measured one, by step."""
-    shown = profile(table, rates(parameters)[0])
-    if "growth" not in shown:
-        return pd.Series(dtype=float)
-    by_step = shown.groupby("step")
-    ranks = {int(step): rows["growth"].corr(rows[column], method="spearman") for step, rows in by_step}
-    return pd.Series(ranks, dtype=float).dropna().rename_axis("step")
 
 
 def moved(table, parameters, kind, rate):
@@ -103,11 +93,7 @@ def parts(parameters):
 def directions(parameters):
     """A case for each kind of u, at the shortest step and at the training's rate."""
     long, *_, short = rates(parameters)
-    return [
-        Case(f"{kind}-{name}", f"{words}, rate {rate:.1g}", {"kind": kind, "rate": rate})
-        for kind, words in KINDS.items()
-        for name, rate in (("short", short), ("rate", long))
-    ]
+    return [Case("", "", {"kind": kind, "rate": rate}) for kind in KINDS for rate in (short, long)]
 
 
 SIGNED = {
@@ -123,17 +109,8 @@ STATEMENTS = [
         "large as the signal",
     ),
     Statement(
-        "order", "Over the steps of the first epoch, the prediction orders the layers by growth (rank "
-        "correlation of medians over networks).",
-        source="Appendix D.3", of=order, above=0.0, matters=0.3, bounds=(-1, 1),
-        because="a smaller one explains less than a tenth of the variance of ranks",
-        each=lambda p: [Case("23", "Equation 23", {"column": "by_23"}),
-                        Case("25", "Equation 25", {"column": "by_25"})],
-        post_hoc="chosen when all networks had been seen",
-    ),
-    Statement(
         "others", "For u orthogonal to Ỹ, Ψu does not change (length of its change over that of ΨỸ's).",
-        source="Equation 24", each=directions, of=moved, near=0.0, within=0.1, bounds=(0, math.inf),
+        source="Equation 24", of=pooled(moved, directions), near=0.0, within=0.1, bounds=(0, math.inf),
     ),
     Statement(
         "rises", "ỸᵀKỸ rises over the first epoch (doublings).", source="Appendix D.2",
@@ -141,8 +118,7 @@ STATEMENTS = [
     ),
     Statement(
         "stays", "For u orthogonal to Ỹ, uᵀKu stays constant over the first epoch (doublings).",
-        source="Appendix D.2", of=lambda t, p, kind: grown(t, kind),
-        each=lambda p: [Case(kind, words, {"kind": kind}) for kind, words in KINDS.items()],
+        source="Appendix D.2", of=pooled(lambda t, p, kind: grown(t, kind), among("kind", KINDS)),
         near=0.0, within=LEVEL,
     ),
     Statement(

@@ -139,10 +139,12 @@ def missing(nets, dataset):
     return nets["depth"].map(printed(dataset)) - nets["test_accuracy"]
 
 
-def shortfall(table, parameters, dataset, setting="tables"):
-    """Printed test accuracy less ours, in points, by network that learned."""
-    nets = learned_in(table, parameters, dataset, setting)
-    return (100 * missing(nets, dataset).dropna()).rename_axis("network")
+def shortfall(table, parameters):
+    """Printed test accuracy less ours, in points, by network on which a slope rests."""
+    missed = [
+        missing(learned_in(table, parameters, **c.given), c.given["dataset"]) for c in faithful(parameters)
+    ]
+    return (100 * pd.concat(missed, ignore_index=True).dropna()).rename_axis("network")
 
 
 def hidden(table, parameters):
@@ -176,8 +178,10 @@ def with_crops(parameters):
     return data_sets(p) + [Case("cifar10-crops", f"{called('cifar10')} with crops", given)] * asked
 
 
-def printed_cases(parameters):
-    return [case for case in with_crops(parameters) if case.given["dataset"] in PAPER_TABLES]
+def faithful(parameters):
+    """The same without the CIFAR-10 whose images are not cropped, where there is the other."""
+    cases = {case.given["dataset"]: case for case in with_crops(parameters)}
+    return list(cases.values())
 
 
 CHANGED = [
@@ -188,7 +192,7 @@ STATEMENTS = [
     Statement(
         "slope", "The layer of largest alignment grows with depth as L to the power 3/5.",
         source="Figure 3; Corollary 1 as used there", of=slopes, near=PAPER_SLOPE, within=SLOPE_MARGIN,
-        each=with_crops, headline=True,
+        each=faithful, headline=True,
     ),
     Statement(
         "hidden-peak", "In most trained networks the alignment peaks between the first and the last layer.",
@@ -196,9 +200,9 @@ STATEMENTS = [
         because="one network in ten", bounds=(0, 1),
     ),
     Statement(
-        "accuracy", "Our networks reach the printed test accuracies (printed minus ours).",
+        "accuracy", "Our networks reach the printed test accuracies, on CIFAR-10 with crops (printed minus "
+        "ours).",
         source="Tables 1 to 3", of=shortfall, near=0.0, within=100 * ACCURACY_MARGIN, unit="points",
-        each=printed_cases,
     ),
     Statement(
         "shift", "A lower learning rate or a larger batch moves the peak towards the last layer.",
@@ -213,8 +217,4 @@ NUMBERS = [
         "theory", "slope of the exact equilibrium layer", theory_slope, each=data_sets, paper=PAPER_SLOPE
     ),
     Number("factor", "median factor between observed and predicted layer", factor),
-    Number(
-        "inner", "slope without networks whose peak is layer 1",
-        lambda t, p, **which: slopes(t, p, **which, first=False), each=with_crops,
-    ),
 ]  # fmt: skip

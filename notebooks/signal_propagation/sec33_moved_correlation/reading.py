@@ -1,12 +1,13 @@
 """Where the alignment peaks, over the inputs' mean cosine, beside the exact equilibrium layer."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from companion.over_seeds import at, curves, once, sample
-from companion.statements import Case, Number, Statement, among, crossed, over
+from companion.statements import Case, Number, Statement, among, crossed, over, pooled
 
 from ..shared.equilibrium_layer import layer_of
 from ..shared.names import called
@@ -58,11 +59,15 @@ def follows(table, parameters, dataset, depth, peak="peak", theory="theory"):
     return ((x * y).sum(axis=1) / square)[square > 0]
 
 
-def off(table, parameters, dataset, depth, end, theory="theory"):
+def off(table, parameters, end):
     """ln of the peak over the equilibrium layer at the ``lowest`` or ``highest`` cosine, a sample."""
     cosine = sorted(parameters["cosines"])[ENDS[end]]
-    rows = at(last_epoch(table, parameters, dataset, depth), cosine=cosine)
-    return np.log(sample(rows, "peak")) - np.log(sample(rows, theory))
+
+    def of(table, parameters, dataset, depth):
+        rows = at(last_epoch(table, parameters, dataset, depth), cosine=cosine)
+        return np.log(sample(rows, "peak")) - np.log(sample(rows, "theory"))
+
+    return pooled(of, conditions)(table, parameters)
 
 
 def typical(table, parameters, dataset, depth, cosine, column="peak"):
@@ -72,7 +77,6 @@ def typical(table, parameters, dataset, depth, cosine, column="peak"):
 
 
 conditions = crossed(over("datasets", called, "dataset"), over("depths", "{} layers".format, "depth"))
-at_ends = crossed(among("end", {end: f"{end} cosine" for end in ENDS}), conditions)
 
 
 def each_cosine(parameters):
@@ -83,32 +87,28 @@ def each_cosine(parameters):
     ]
 
 
-EXPONENT = {"near": 1.0, "within": 0.25, "unit": "of the slope", "each": conditions}
+EXPONENT = {"near": 1.0, "within": 0.25, "unit": "of the slope"}
 STATEMENTS = [
     Statement(
         "follows",
         "As the inputs' correlation grows, the layer that aligns best moves as the equilibrium does.",
-        source="Section 3.3, Equilibrium Hypothesis", of=follows, headline=True, **EXPONENT,
-    ),
-    Statement(
-        "moves", "It moves towards the input, at least a quarter as far as the equilibrium does.",
-        source="Section 3.3, Equilibrium Hypothesis", of=follows, above=0.0, matters=0.25, each=conditions,
-        unit="of the slope", because="a quarter of what is predicted",
+        source="Section 3.3, Equilibrium Hypothesis", of=follows, each=conditions, headline=True,
+        **EXPONENT,
     ),
     Statement(
         "centre", "The centre of the layers that align well moves as the equilibrium does.",
         source="Section 3.3, Equilibrium Hypothesis", ours=True, **EXPONENT,
-        of=lambda t, p, dataset, depth: follows(t, p, dataset, depth, "centre"),
+        of=pooled(partial(follows, peak="centre"), conditions),
     ),
     Statement(
         "measured", "The layer that aligns best moves as the trained network's own equilibrium does.",
         source="Section 3.3, Equilibrium Hypothesis", ours=True, **EXPONENT,
-        of=lambda t, p, dataset, depth: follows(t, p, dataset, depth, theory="measured"),
+        of=pooled(partial(follows, theory="measured"), conditions),
     ),
     Statement(
         "at", "The layer that aligns best is the equilibrium layer.",
         source="Section 3.3, Equilibrium Hypothesis", of=off, near=0.0, within=math.log(1.5), unit="in ln l",
-        each=at_ends,
+        each=among("end", {end: f"{end} cosine" for end in ENDS}),
     ),
 ]  # fmt: skip
 NUMBERS = [

@@ -7,10 +7,8 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.errors import Diverged
 from alignbook.kernels.products import float32_products
 from companion.studies.signal_propagation.fig03_peak_law import design, experiment as fig03, reading
-from companion.studies.signal_propagation.shared.names import NAMES
 from tests import judging
 from tests.judging import QUIET
 
@@ -59,33 +57,11 @@ def test_a_setting_changes_what_it_names():
         assert deep[setting] == deep["tables"] | {"setting": setting} | changes != deep["tables"]
 
 
-def test_variation_brings_its_own_comparison():
-    jobs = fig03.jobs({**PARAMETERS, "variation_depths": [7], "choice_depths": [9], "seeds": 1})
-    settings = {depth: [] for depth in (3, 5, 7, 9)}
-    for job in jobs:
-        settings[job.arguments["depth"]].append(job.arguments["setting"])
-    assert sorted(settings[7]) == ["large batch", "low rate", "tables"]
-    assert sorted(settings[9]) == sorted(["tables", *design.CHOICES])
-
-
-def test_choices_on_several_data_sets():
-    """On CIFAR-10 the width of the text is the table's: no network twice."""
-    jobs = fig03.jobs({**PARAMETERS, "choice_datasets": ["cifar10", "mnist"], "seeds": 1})
-    settings = {name: [] for name in NAMES}
-    for job in jobs:
-        settings.setdefault(job.arguments["dataset"], []).append(job.arguments["setting"])
-    assert sorted(settings["cifar10"]) == sorted(
-        {"tables", *design.CHOICES, *design.PREPARED} - {"width 256"}
-    )
-    assert sorted(settings["mnist"]) == sorted(["tables", *design.CHOICES])
-    assert settings["fashion_mnist"] == []
-
-
 def test_choices_are_asked_by_name():
     """Only those named, of each data set those that change something; the pairs once per data set."""
     some = {"choices": ["stop at 0.1", "no decay", "standardised"], "seeds": 1, "pair_images": 9}
     jobs = fig03.jobs({**PARAMETERS, **some, "choice_datasets": ["cifar10", "mnist"]})
-    settings = {name: [] for name in NAMES}
+    settings = {name: [] for name in ("cifar10", "mnist", "digits")}
     for job in jobs:
         settings[job.arguments["dataset"]].append(job.arguments.get("setting"))
     assert settings["cifar10"] == ["no decay", "standardised", "stop at 0.1", "tables"]
@@ -173,48 +149,12 @@ def test_prepared_images_train_the_same_network_whatever_their_scale(monkeypatch
     pd.testing.assert_frame_equal(table("standardised"), plain, rtol=1e-2)
 
 
-@pytest.mark.parametrize(
-    ("dataset", "depth", "expected"),
-    [
-        ("cifar10", 100, (0.0001, 700)),
-        ("mnist", 70, (0.0002, 200)),
-        ("fashion_mnist", 15, (0.003, 100)),  # as near to 20: the smaller
-        ("digits", 1000, (0.00007, 300)),
-    ],
-)
-def test_schedule(dataset, depth, expected):
-    assert fig03.schedule(dataset, depth) == expected
-
-
 def test_paper_profile_has_the_tables_rates():
+    assert fig03.schedule("mnist", 70) == (0.0002, 200)
+    assert fig03.schedule("fashion_mnist", 15) == (0.003, 100)  # as near to 20: the smaller
     parameters = {**PARAMETERS, "datasets": ["cifar10"], "depths": [90], "epochs_factor": 1.0}
     arguments = fig03.jobs(parameters)[0].arguments
     assert (arguments["learning_rate"], arguments["epochs"], arguments["width"]) == (0.0001, 500, 20)
-
-
-def test_table_learns():
-    job = fig03.jobs(PARAMETERS)[0]
-    table = compute(job, epochs=30, learning_rate=0.02)
-    alignments = table[["alignment", "alignment_half", "alignment_init"]].to_numpy()
-    assert list(table["layer"]) == [1, 2, 3]
-    assert alignments.min() > 0 and alignments.max() < 1
-    assert table["test_accuracy"].iloc[0] > 0.6  # six times chance
-    assert table["train_accuracy"].iloc[0] > 0.6
-    assert (table["alignment"] > table["alignment_init"]).any()
-    other = compute(job, epochs=30, learning_rate=0.02, seed=1)
-    assert not np.array_equal(table["alignment"], other["alignment"])
-
-
-def test_last_incomplete_batch_is_used(monkeypatch):
-    sizes, step = [], fig03.MLP.step
-
-    def counted(self, x, *arguments):
-        sizes.append(len(x))
-        return step(self, x, *arguments)
-
-    monkeypatch.setattr(fig03.MLP, "step", counted)
-    compute(fig03.jobs(PARAMETERS)[0], train_images=65, epochs=2)
-    assert sizes == [64, 1, 64, 1]
 
 
 def written_out(mlp, x, y, *, epochs, batch_size, learning_rate, momentum, weight_decay, generator):
@@ -252,11 +192,6 @@ def test_half_of_the_images_are_the_first_half():
     whole, half = (compute(job, alignment_images=n, epochs=2) for n in (20, 10))
     np.testing.assert_array_equal(whole["alignment_half"], half["alignment"])
     assert not np.allclose(whole["alignment_half"], whole["alignment"])
-
-
-def test_divergence_is_raised():
-    with pytest.raises(Diverged), np.errstate(all="ignore"):
-        compute(fig03.jobs(PARAMETERS)[0], learning_rate=1e6, epochs=3)
 
 
 def test_networks_that_did_not_learn_enter_no_fit():
@@ -364,7 +299,7 @@ def test_the_slope_is_that_of_all_networks_and_its_interval_the_jackknifes():
 def test_accuracies_and_hidden_peaks_come_out_either_way():
     table = following(0.9)
     good, bad = judged(table, depths=list(DEPTHS)), judged(following(0.9, accuracy=0.9), depths=list(DEPTHS))
-    assert (good["accuracy-mnist"].outcome, bad["accuracy-mnist"].outcome) == ("holds", "contradicted")
+    assert (good["accuracy"].outcome, bad["accuracy"].outcome) == ("holds", "contradicted")
     at_the_end = judged(following(1.0, first=1), depths=list(DEPTHS))["hidden-peak"]
     assert at_the_end.measured < 0.5 and good["hidden-peak"].measured == 1.0
 
@@ -377,8 +312,8 @@ def test_crops_and_flips_are_a_case_of_their_own():
     plain = made_up({(d, s): d // 2 for d in (10, 20, 40) for s in range(3)}, "cifar10", accuracy=0.5)
     claims = judged(pd.concat([cropped, plain], ignore_index=True), **here)
     assert claims["slope-cifar10-crops"].measured == pytest.approx(0.6, abs=0.15)
-    assert claims["slope-cifar10"].outcome == "not run"  # at one depth there is no slope
-    assert "slope-cifar10-crops" not in judged(plain, **here | {"choices": ["standardised"]})
+    assert "slope-cifar10" not in claims
+    assert "slope-cifar10" in judged(plain, **here | {"choices": ["standardised"]})
 
 
 def test_depth_and_rate_are_fitted_together():

@@ -157,7 +157,7 @@ def test_the_largest_accuracy_is_the_one_recorded_on_the_way():
     table = made_up()
     at_end = table["kind"].eq("net") & table["width"].eq(2048)
     lower = table.assign(test_accuracy=table["test_accuracy"].where(~at_end, 50.0))
-    measured = [reading.largest(some, {}, 2048, "test") for some in (table, lower)]
+    measured = [reading.largest(some, {}, 2048) for some in (table, lower)]
     pd.testing.assert_series_equal(*measured)
 
 

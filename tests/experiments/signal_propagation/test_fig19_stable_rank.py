@@ -118,16 +118,16 @@ def test_lower_ranks_in_better_networks_hold():
     assert near["near-one"] == HOLDS
     edge = outcomes(table.assign(correlation=table["correlation"] + 0.75 * (table["layer"] == 5)))
     assert edge["near-one"] == CONTRADICTED
-    assert 0.9 < claims(table)["rank-all"].measured <= 1
+    assert 0.9 < claims(table)["rank"].measured <= 1
 
 
 def test_higher_ranks_in_better_networks_disagree():
     found = outcomes(made_up(lambda rank: 0.1 + 0.3 * rank, fisher=1.5))
-    wrong = {"near-one", "rank-all", "rank-clean", "fisher-below", "fisher-even"}
+    wrong = {"near-one", "rank", "fisher-below", "fisher-even"}
     assert {id for id, outcome in found.items() if outcome == CONTRADICTED} >= wrong
     turned = made_up(lambda rank: 0.9 - 0.3 * rank)
     turned["label_noise"] = 0.2 - turned["label_noise"]
-    assert outcomes(turned)["noise"] == CONTRADICTED and outcomes(turned)["rank-all"] == HOLDS
+    assert outcomes(turned)["noise"] == CONTRADICTED and outcomes(turned)["rank"] == HOLDS
 
 
 def test_the_papers_pairs_are_compared():

@@ -28,7 +28,6 @@ def made_up(factor=1.0, power=0.0):
                     case.given | {"statistic": statistic, "depth": depth, "kappa": 1.0, "equilibrium": layer}
                 )
     tables = [pd.DataFrame(rows)]
-    depth = 60
     for dataset in GIVEN["new_datasets"]:
         for depth in (40, 60, 90):
             for seed in range(4):
