@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from alignbook.errors import AlignbookError as AlignbookError
     from alignbook.metrics.cka import cka as cka
     from alignbook.probing import Probe as Probe, compare as compare, probe as probe
-    from alignbook.probing.layer_cka import layer_cka as layer_cka
     from alignbook.probing.representations import (
         activations as activations,
+        layer_cka as layer_cka,
         layer_ranks as layer_ranks,
         tangent_kernel as tangent_kernel,
     )
@@ -47,7 +47,7 @@ PUBLIC = {
     "alignment_curve": "alignbook.public",
     "tangent_alignment": "alignbook.public",
     "cka": "alignbook.metrics.cka",
-    "layer_cka": "alignbook.probing.layer_cka",
+    "layer_cka": "alignbook.probing.representations",
     "hessian_eigenvalues": "alignbook.public",
     "spectral_density": "alignbook.public",
     "tangent_kernel": "alignbook.probing.representations",

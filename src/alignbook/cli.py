@@ -219,9 +219,6 @@ def _measuring_arguments(probe):
         default=10.0,
         help="time for all instruments (default: 10); a forward that never ends is not stopped",
     )
-    probe.add_argument(
-        "--memory", type=above_zero, default=4.0, help="GB that each instrument may take (default: 4)"
-    )
     probe.add_argument("--device", help="cpu, cuda, … (default: cpu)")
     probe.add_argument(
         "--out", required=True, type=Path, metavar="FOLDER", help="where report.html and report.json go"
@@ -313,7 +310,7 @@ def _probed(options):
             layers=options.layers, examples=options.examples,
             only=options.only, without=options.without, seed=options.seed, minutes=options.minutes,
             parameters=_one_or_more(options.parameters, "trainable"),
-            memory=options.memory * 1e9, device=options.device, report=system.to_stderr,
+            device=options.device, report=system.to_stderr,
         )  # fmt: skip
     except ValueError as error:
         raise AlignbookError(on_one_line(error)) from None

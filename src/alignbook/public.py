@@ -22,7 +22,6 @@ from alignbook.kernels.hessian_product import HessianProduct
 from alignbook.kernels.lanczos import lanczos
 from alignbook.metrics import HessianEigenvalues, arrays
 from alignbook.metrics.checks import above, instance, one_of, one_sentence, tensor, whole
-from alignbook.metrics.evaluation import evaluation_mode
 from alignbook.metrics.landscape import Landscape
 from alignbook.metrics.loss_variation import LossVariation
 from alignbook.metrics.patch_covariance import PatchCovariance
@@ -32,15 +31,13 @@ from alignbook.metrics.spectral_density import (
     spectral_density as plain_spectral_density,
 )
 from alignbook.metrics.weight_deviation import WeightDeviation
-from alignbook.probing.axes import reading
+from alignbook.probing.copies import device_of, measured, require_steady, unwrapped
 from alignbook.probing.curvature import asymmetry
 from alignbook.probing.data import cast, gathered
-from alignbook.probing.in_place import checked_network, left_alone
-from alignbook.probing.measurable import measurable
-from alignbook.probing.network import Network, device_of, unwrapped
+from alignbook.probing.layers import reading
+from alignbook.probing.network import Network
 from alignbook.probing.parameters import TRAINABLE
-from alignbook.probing.settling import settled
-from alignbook.probing.untouched import untouched
+from alignbook.probing.task import settled
 from alignbook.probing.weights import plain
 
 P, R = ParamSpec("P"), TypeVar("R")
@@ -92,27 +89,28 @@ def _function(loss):
 
 
 @torch.no_grad()
-def _examples(model, loss, inputs, targets):
-    """(model, loss, inputs, targets) of tensors; data of other kinds become numbers of examples.
+def _examples(network, loss, inputs, targets):
+    """(network, loss, inputs, targets) of tensors; data of other kinds become numbers of examples.
 
-    Then the model takes these numbers; a ``loss`` of None stands for the one that the probe would measure.
+    Then the network takes these numbers; a ``loss`` of None stands for the one that the probe would measure.
     """
-    model = checked_network(model)
     if isinstance(inputs, torch.Tensor) and isinstance(targets, torch.Tensor):
         tensor(inputs, "inputs")
         tensor(targets, "targets")
-        return model, _function(loss), inputs, targets
+        require_steady(network, inputs)
+        return network, _function(loss), inputs, targets
     data, _ = gathered(inputs, targets, examples=2**31, least=1, floats=None)
-    kinds = [p.dtype for p in model.parameters() if p.is_floating_point()]
-    data = data.to(device_of(model)).each(lambda v: v if v.dtype in kinds else cast(v, (*kinds, None)[0]))
-    network = Network(model, data)
-    with untouched(network), measurable(network), evaluation_mode(network):
-        network.prepared(network.few)
-        if loss is None:
-            task, _ = settled(network, None, 0)
-            rows = task.labelled(torch.arange(len(data), device=task.targets.device))
-            return network, _function(task.loss), rows, task.targets[rows]
-    return network, _function(loss), torch.arange(len(data), device=data.targets.device), data.targets
+    kinds = [p.dtype for p in network.parameters() if p.is_floating_point()]
+    data = data.to(device_of(network)).each(lambda v: v if v.dtype in kinds else cast(v, (*kinds, None)[0]))
+    network = Network(network, data)
+    rows, targets = torch.arange(len(data), device=data.targets.device), data.targets
+    network.prepared(network.few)
+    if loss is None:
+        task, _ = settled(network, None, 0)
+        rows, loss = task.labelled(rows), task.loss
+        targets = task.targets[rows]
+    require_steady(network, rows)
+    return network, _function(loss), rows, targets
 
 
 @_public(metrics.misalignment)
@@ -144,15 +142,14 @@ def alignment_curve(
 def tangent_alignment(
     model: nn.Module, inputs: torch.Tensor, labels: torch.Tensor, *, parameters: Names = TRAINABLE
 ) -> NDArray[np.float64]:
-    model = checked_network(model)
-    with left_alone(model, parameters=parameters):
-        layers = {m: m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)}
-        train, order = {m for m in layers if m.weight.requires_grad}, []
-        if layers and not train:
+    with measured(model, parameters) as network:
+        layers, order = {m: m for m in network.modules() if isinstance(m, nn.Linear | nn.Conv2d)}, []
+        train = {m for m in layers if m.weight.requires_grad}
+        alignments = metrics.tangent_alignment(network, inputs, labels)
+        if not train:
             raise ValueError("no layer's weight trains: parameters='all' takes all of them")
-        alignments = metrics.tangent_alignment(model, inputs, labels)
-        with torch.no_grad(), evaluation_mode(model), reading(layers, lambda layer, _: order.append(layer)):
-            model(inputs[:1].clone())
+        with torch.no_grad(), reading(network, layers, lambda layer, _: order.append(layer)):
+            network(inputs[:1])
     return alignments[[layer in train for layer in order]]
 
 
@@ -176,20 +173,13 @@ def hessian_eigenvalues(
     basis = basis if basis is None else whole(basis, "basis", 1)
     max_products, seed = whole(max_products, "max_products", 1), whole(seed, "seed", 0, 2**63 - 1)
     one_of(matrix, "matrix", MATRICES)
-    model, loss, inputs, targets = _examples(model, loss, inputs, targets)
-    with left_alone(model, parameters=parameters, steady=inputs):
-        if matrix == "hessian":
-            pairs = metrics.hessian_eigenvalues(
-                model, loss, inputs, targets, k, tol, batch_size, basis, max_products, seed
-            )
-        with evaluation_mode(model):
-            if matrix == "hessian":
-                product = HessianProduct(model, loss, inputs, targets, batch_size)
-            else:
-                product = GaussNewtonProduct(model, loss, inputs, targets)
-                pairs = _eigenvalues(product, k, tol, basis, max_products, seed)
-            if line := asymmetry(product, product):
-                warnings.warn(line, RuntimeWarning, stacklevel=4)
+    with measured(model, parameters) as network:
+        given = _examples(network, loss, inputs, targets)
+        if matrix == "gauss-newton":
+            return _eigenvalues(GaussNewtonProduct(*given), k, tol, basis, max_products, seed)
+        pairs = metrics.hessian_eigenvalues(*given, k, tol, batch_size, basis, max_products, seed)
+        if line := asymmetry(HessianProduct(*given, batch_size)):
+            warnings.warn(line, RuntimeWarning, stacklevel=4)
     return pairs
 
 
@@ -220,9 +210,9 @@ def spectral_density(
     vectors, steps = whole(vectors, "vectors", 1, 10_000), whole(steps, "steps", 1, 10_000)
     batch_size, seed = whole(batch_size, "batch_size", 1), whole(seed, "seed", 0, 2**63 - 1)
     one_of(matrix, "matrix", MATRICES)
-    model, loss, inputs, targets = _examples(model, loss, inputs, targets)
-    with left_alone(model, parameters=parameters, steady=inputs):
-        return plain_spectral_density(model, loss, inputs, targets, vectors, steps, matrix, batch_size, seed)
+    with measured(model, parameters) as network:
+        given = _examples(network, loss, inputs, targets)
+        return plain_spectral_density(*given, vectors, steps, matrix, batch_size, seed)
 
 
 @_public(metrics.weight_deviation)
@@ -262,10 +252,9 @@ def filter_normalised_directions(
 ) -> list[dict[str, torch.Tensor]]:
     instance(generator, "generator", torch.Generator, "a torch.Generator")
     instance(layer, "layer", str | None, "the name of a module")
-    model = checked_network(model)
-    with left_alone(model, parameters=parameters):
+    with measured(model, parameters) as network:
         return metrics.filter_normalised_directions(
-            _Moving(model), generator, whole(count, "count", 1), layer
+            _Moving(network), generator, whole(count, "count", 1), layer
         )
 
 
@@ -294,16 +283,16 @@ def landscape(
         instance(step, f"directions of {name}", torch.Tensor, "a tensor")
     tensor(inputs, "inputs")
     tensor(targets, "targets")
-    model, points = checked_network(model), whole(points, "points", 3)
+    points = whole(points, "points", 3)
     options = {"radius": above(radius, "radius"), "points": points, "mode": mode}
-    with left_alone(model, parameters=parameters, steady=inputs):
+    with measured(model, parameters) as network:
+        require_steady(network, inputs)
         if directions is None and generator is not None:
-            moving = _Moving(model)
-            directions, generator, layer = (
-                metrics.filter_normalised_directions(moving, generator, 2, layer), None, None
-            )  # fmt: skip
+            moving = _Moving(network)
+            directions = metrics.filter_normalised_directions(moving, generator, 2, layer)
+            generator = layer = None
         plane = metrics.landscape(
-            model, _function(loss), inputs, targets, directions, generator=generator, layer=layer, **options
+            network, _function(loss), inputs, targets, directions, generator=generator, layer=layer, **options
         )
     if not math.isfinite(middle := plane.loss[points // 2, points // 2]):
         raise ValueError(f"the loss of the model itself is {middle}")
@@ -326,8 +315,8 @@ def loss_variation(
     one_of(mode, "mode", ("eval", "train"))
     tensor(inputs, "inputs")
     tensor(targets, "targets")
-    model = checked_network(model)
-    with left_alone(model, parameters=parameters, steady=inputs):
+    with measured(model, parameters) as network:
+        require_steady(network, inputs)
         return metrics.loss_variation(
-            model, _function(loss), inputs, targets, arrays.float64(lengths, "lengths"), scaled, mode
+            network, _function(loss), inputs, targets, arrays.float64(lengths, "lengths"), scaled, mode
         )

@@ -314,11 +314,6 @@ def pruned():
     return prune.l1_unstructured(nn.Linear(32, 3), "weight", amount=0.5)
 
 
-def of_inference():
-    with torch.inference_mode():
-        return flat(nn.Linear(32, 3))
-
-
 REFUSED_BY_LOOKING = [
     (Then(lambda h, _: h - h.mean(0)), "mixes examples"),
     (Then(lambda h, _: functional.batch_norm(h, None, None, training=True)), "mixes examples"),
@@ -343,7 +338,6 @@ REFUSED_BY_LOOKING = [
     (flat(pruned()), r"layer 1 \(Linear\) computes its weight"),
     (flat(nn.utils.parametrizations.weight_norm(nn.Linear(32, 3))), "computes its weight"),
     (nn.Sequential(nn.Linear(4, 3), nn.Flatten()), r"layer 0 is linear, but its input is \(2, 2, 4, 4\)"),
-    (of_inference(), "made in inference mode"),
 ]
 
 

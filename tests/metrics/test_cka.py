@@ -105,7 +105,7 @@ def test_a_dead_layer_is_left_out_and_named():
     nn.init.zeros_(net[4].weight)
     table = layer_cka(net, torch.randn(12, 12))
     assert list(table.index) == ["1"] and table.notna().to_numpy().all()
-    assert table.attrs["left_out"] == dict.fromkeys(("4", "5"), "it tells no examples apart")
+    assert table.attrs["left_out"] == dict.fromkeys(("4", "5"), "its output tells no examples apart")
 
 
 BAD = [
@@ -136,7 +136,7 @@ def test_networks_that_cannot_be_measured_are_refused():
 
 
 def test_the_examples_in_the_docstrings_run():
-    for name, count in (("metrics.cka", 7), ("probing.layer_cka", 4)):
+    for name, count in (("metrics.cka", 7), ("probing.representations", 14)):
         assert doctest.testmod(sys.modules[f"alignbook.{name}"]) == (0, count)
 
 

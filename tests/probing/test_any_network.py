@@ -15,8 +15,8 @@ from torch.utils.data import DataLoader, default_collate
 import alignbook
 from alignbook.errors import AlignbookError
 from alignbook.probing import features
+from alignbook.probing.copies import measurable
 from alignbook.probing.data import Data, gathered
-from alignbook.probing.measurable import measurable
 from alignbook.probing.network import Network
 from alignbook.probing.task import Task
 
@@ -108,29 +108,33 @@ def test_what_is_no_function_is_refused_by_probe_and_recorder(given, said):
 
 
 @pytest.mark.parametrize(
-    ("targets", "size", "said"),
+    ("targets", "said"),
     [
-        (lambda y: y.float(), (), "3 outputs do not fit one number each: if the targets are classes"),
-        (lambda y: y[:, None], (), r"classes \(n, 1\) do not fit outputs \(n, 3\): take out the axis"),
-        (lambda y: functional.one_hot(y, CLASSES), (), r"hold a one for each class: give the classes"),
-        (lambda y: y[:, None, None, None].expand(-1, 1, 4, 5), (4, 5), r"\(n, 1, 4, 5\) do not fit .*4, 5\)"),
-        (
-            lambda y: torch.where(y == 0, 255, y)[:, None, None].expand(-1, 4, 5),
-            (4, 5),
-            "classes up to 255: where 255 stands for no class, give -100",
-        ),
-        (lambda y: y.float() + 0.5, (), "outputs .* do not fit targets"),
-        (lambda y: y + 9, (), "there are 3 outputs, and classes up to 11"),
+        (lambda y: y.float(), r"outputs \(n, 3\) do not fit targets \(n,\): classes are integers from 0 on"),
+        (lambda y: y[:, None], r"outputs \(n, 3\) do not fit targets \(n, 1\)"),
+        (lambda y: functional.one_hot(y, CLASSES), "for one logit, or several labels, give floats and loss="),
+        (lambda y: y + 9, "there are 3 outputs, and classes up to 11"),
     ],
 )
-def test_targets_that_are_nearly_right_are_told_how_to_be(targets, size, said):
-    net, (x, y) = nn.Conv2d(6, CLASSES, 1) if size else mlp(), vectors()
-    x = x[(..., *[None] * len(size))].expand(N, 6, *size).clone() if size else x
+def test_targets_that_do_not_fit_are_refused_by_probe_and_recorder(targets, said):
+    net, (x, y) = mlp(), vectors()
     with pytest.raises(AlignbookError, match=said):
         alignbook.probe(net, x, targets(y), without=QUICK)
     recorder = alignbook.Recorder((x, targets(y)), ["loss"], at=1)
     recorder.step(net, 0)
     assert re.search(said, recorder.left_out["loss"])
+
+
+def test_a_single_logit_is_asked_for_by_its_loss():
+    net, (x, y) = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 1)), vectors()
+    with pytest.raises(AlignbookError, match="for one logit, or several labels, give floats and loss="):
+        alignbook.probe(net, x, (y > 0).long(), without=QUICK)
+
+    def logit(o, t):
+        return functional.binary_cross_entropy_with_logits(o[:, 0], t)
+
+    found = alignbook.probe(net, x, (y > 0).float(), loss=logit, without=QUICK)
+    assert found.network["network"]["loss"] == pytest.approx(logit(net(x), (y > 0).float()).item(), rel=1e-5)
 
 
 def test_all_random_states_are_as_before():
@@ -188,18 +192,6 @@ def test_gates_that_pytorch_differentiates_once_have_a_curvature(inplace):
     recorder.step(net, 0)
     assert recorder.table["value"][0] == pytest.approx(top, rel=1e-2)
     assert functional.hardsigmoid is plain
-
-
-def test_one_output_for_classes_is_told_what_to_do_and_that_works():
-    net, (x, y) = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 1)), vectors()
-    with pytest.raises(AlignbookError, match="one output tells no classes apart: give targets as floats"):
-        alignbook.probe(net, x, (y > 0).long(), without=QUICK)
-
-    def logit(o, t):
-        return functional.binary_cross_entropy_with_logits(o[:, 0], t)
-
-    found = alignbook.probe(net, x, (y > 0).float(), loss=logit, without=QUICK)
-    assert found.network["network"]["loss"] == pytest.approx(logit(net(x), (y > 0).float()).item(), rel=1e-5)
 
 
 def test_a_loss_of_every_example_and_no_layers_are_one_line():
@@ -289,7 +281,7 @@ def test_attention_projections_are_among_the_features():
     seen = []
     net.self_attn.register_forward_hook(lambda module, given, output: seen.append(output[0].detach()))
     y = torch.arange(N) % CLASSES
-    with measurable():
+    with measurable(torch.device("cpu")):
         kept, _ = features.layer_inputs(Network(head, Data(x, y)), Task(y), torch.arange(N), 0)
     read = kept["0.self_attn.out_proj"][0].view(N, 5, 8)
     projected = functional.linear(read, net.self_attn.out_proj.weight, net.self_attn.out_proj.bias)
@@ -332,7 +324,6 @@ def test_networks_that_write_into_inputs_and_buffers_are_measured_as_if_they_did
     writing.load_state_dict(plain.state_dict())
     expected, found = (alignbook.probe(net, x, y, without=["initialisation"]) for net in (plain, writing))
     assert torch.equal(x, start) and writing.calls == 0 and writing.scale == 1
-    assert "a call changes calls, scale: put back after each" in found.said
     assert found.network["network"]["loss"] == pytest.approx(expected.network["network"]["loss"])
     for name in ("features", "slice", "curvature", "tangent"):
         mine, theirs = (p.tables[name].select_dtypes("number") for p in (found, expected))
@@ -415,69 +406,12 @@ def test_wrapped_networks_have_the_names_of_what_they_wrap():
     assert found.tables["tangent"]["layer"].tolist()[:2] == ["0", "2"]
 
 
-class Backwards(nn.Module):
-    """Its modules stand in another order than they are called; one weight is no module's."""
-
-    def __init__(self):
-        super().__init__()
-        self.mix = nn.Parameter(torch.randn(8, 8) / 3)
-        self.head, self.second, self.first = nn.Linear(8, CLASSES), nn.Linear(8, 8), nn.Linear(6, 8)
-
-    def forward(self, x):
-        return self.head(self.second(self.first(x).relu()).relu() @ self.mix)
-
-
-def test_weights_stand_in_the_order_in_which_they_are_used():
-    net, start = Backwards(), Backwards()
-    found = alignbook.probe(net, *vectors(), before=start, without=["curvature", "slice", "features"])
-    order = [("first", "weight"), ("second", "weight"), ("(network)", "mix"), ("head", "weight")]
-    for name in ("tangent", "deviation"):
-        rows = found.tables[name]
-        rows = rows[rows["network"] == "network"]
-        assert list(zip(rows["layer"], rows["parameter"], strict=True)) == order
-    assert found.tables["tangent"].query("network == 'network'")["depth"].tolist() == [0, 1, 2, 3]
-    assert any("no module initialises mix" in line for line in found.said)
-
-
-def test_weights_whose_use_cannot_be_seen_stand_as_the_network_lists_them(monkeypatch):
-    def fails(network, rows):
-        raise TypeError("no mode here")
-
-    monkeypatch.setattr("alignbook.probing.order.of_use", fails)
-    found = alignbook.probe(Backwards(), *vectors(), without=["curvature", "slice", "features"])
-    layers = found.tables["tangent"].query("network == 'network'")["layer"].tolist()
-    assert layers == ["(network)", "head", "second", "first"]
-
-
 def test_of_some_layers_none_is_called_the_input_or_the_last():
     found = alignbook.probe(mlp(), *vectors(), layers=["2"], without=["curvature", "slice"])
     text = found.to_html(title="some")
     assert "at the input" not in text and "1 of the 1 asked for" in text
     assert "Beside the book" not in text.split('id="tangent"')[1].split('id="curvature"')[0]
     assert alignbook.Probe.from_dict(found.as_dict()).layers == ("2",)
-
-
-class Skips(nn.Module):
-    """A residual network that leaves a block out now and then."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.block, self.head = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, CLASSES)
-        self.draws = torch.Generator().manual_seed(3)
-
-    def forward(self, x):
-        x = self.first(x)
-        if torch.rand((), generator=self.draws) > 0.2:
-            x = x + self.block(x).relu()
-        return self.head(x)
-
-    def __deepcopy__(self, memo):
-        return self  # a generator is not copied
-
-
-def test_a_network_that_is_random_at_times_is_not_measured():
-    found = alignbook.probe(Skips(), *vectors(), without=["initialisation"])
-    assert not found.tables and "answers differently" in found.left_out["features"]
 
 
 def test_what_a_single_number_knows_of_numbers_has_no_unit():

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import alignbook
-from alignbook.probing import axes
+from alignbook.probing import layers
 from alignbook.probing.features import spectrum
 
 N, WIDTH = 32, 5
@@ -171,4 +171,4 @@ def test_layers_whose_weights_are_parametrised_read_as_before():
 
 
 def test_the_examples_in_the_docstrings_run():
-    assert doctest.testmod(axes) == (0, 1)
+    assert doctest.testmod(layers) == (0, 1)

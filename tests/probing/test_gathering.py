@@ -112,12 +112,12 @@ def test_the_note_says_how_many_of_how_many():
     x, y = sorted_by_class()
     net = nn.Linear(4, 3)
     found = alignbook.probe(net, x, y, examples=MOST, without=ONLY)
-    assert found.notes["slice"] == found.notes["loss"] == "12 of 60 examples, as asked"
+    assert found.notes["slice"] == found.notes["loss"] == "12 of 60 examples: as asked"
     loader = DataLoader(TensorDataset(x, y), 5, shuffle=True)
     again = alignbook.probe(net, loader, examples=MOST, without=ONLY)
     assert again.data == found.data
     first = alignbook.probe(net, iter([(x, y)]), examples=MOST, without=ONLY)
-    assert first.notes["slice"] == "the first 12 examples, as asked" and first.data != found.data
+    assert first.notes["slice"] == "12 of the first 12 examples: as asked" and first.data != found.data
     assert alignbook.probe(net, x, y, without=ONLY).notes["slice"] == "60 examples, all there are"
     recorder = alignbook.Recorder((x, y), ["loss"], examples=MOST)
     assert torch.equal(recorder._data.inputs, x[SPREAD])

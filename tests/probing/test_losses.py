@@ -233,7 +233,7 @@ def test_metrics_take_what_the_probe_takes():
 
     class Plain(nn.Module):
         def forward(self, words):
-            return net(words)["logits"]
+            return self.net(words)["logits"]
 
     plain = Plain()
     plain.net = net

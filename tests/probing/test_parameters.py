@@ -165,7 +165,7 @@ def test_only_some_instruments():
     for given, said in (
         ({"only": "slices"}, "no instrument slices; known: filters"),
         ({"only": "slice", "without": "features"}, "give one of them"),
-        ({"parameters": "hed"}, "no parameter or module 'hed'"),
+        ({"parameters": "hed"}, "no parameter or module with parameters 'hed'"),
         ({"parameters": 3}, "parameters must be 'trainable', 'all'"),
         ({"parameters": []}, "parameters must be 'trainable', 'all'"),
     ):

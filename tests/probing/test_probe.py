@@ -233,7 +233,7 @@ def test_curvature_and_the_trace_are_those_of_the_hessian():
     start = torch.cat([w.detach().flatten() for w in weights.values()])
     values = torch.linalg.eigvalsh(torch.autograd.functional.hessian(loss, start))
     net.float()
-    rows = curvature.curvature(*network(net, x, y), curvature.Plan(N, N, k=1))
+    rows = curvature.curvature(*network(net, x, y), None)
     assert rows["eigenvalue"][0] == pytest.approx(values[values.abs().argmax()].item(), rel=2e-2)
     nearest = (values - rows["eigenvalue"][0]).abs().min().item()
     assert nearest <= rows["residual"][0] + 1e-4 and rows["converged"].all()
@@ -263,12 +263,11 @@ def test_filters_are_measured_as_on_the_page():
     [
         ({"without": ["colour"]}, ValueError, "no instrument colour"),
         ({"inputs": torch.zeros(N, 3, 8, 8, dtype=torch.int64)}, AlignbookError, "Input type"),
-        ({"layers": "block.9"}, ValueError, "no layer 'block.9'; there are '0', '1', '2', …"),
+        ({"layers": "block.9"}, ValueError, "no layer 'block.9'; there are 0, 1, 2 and 7 more"),
         ({"layers": [0]}, ValueError, r"layers must be names of modules, or patterns of them, not \[0\]"),
         ({"inputs": "photos.npz"}, ValueError, "data must be tensors, arrays or batches of them, not str"),
         ({"examples": 3}, ValueError, "examples must be an integer from 8 on"),
         ({"device": "cuda:99"}, ValueError, "there is no device 'cuda:99' here"),
-        ({"memory": 0}, ValueError, "memory must be a number above 0"),
         ({"seed": 2**70}, ValueError, "seed must be an integer"),
         ({"targets": torch.full((N,), torch.nan)}, ValueError, "not finite"),
         ({"targets": torch.zeros(N, 2)}, AlignbookError, "do not fit targets"),

@@ -10,12 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from alignbook import cli
 from alignbook.data import load
 from alignbook.errors import AlignbookError
-from alignbook.probing import data, ranges, sources
+from alignbook.probing import sources
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 
@@ -168,20 +167,6 @@ def test_images_in_the_range_that_is_asked_for(mine):
     x, y = sources.examples("mine.npz", 12, mean=mean, std=std)
     expected = (values[y[3], :, :, 1] / 255 - 0.456) / 0.224
     assert x[3, 1].numpy() == pytest.approx(expected, abs=1e-6)
-
-
-def test_networks_that_expect_another_range_say_so():
-    net = nn.Sequential(nn.Conv2d(3, 2, 1))
-    net.pretrained_cfg = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
-    pictures = torch.rand(20, 3, 9, 9)
-    mean, std = (torch.tensor(v).view(3, 1, 1) for v in net.pretrained_cfg.values())
-
-    def said(x):
-        return ranges.ranges(data.Data(x, torch.zeros(20, dtype=torch.int64)), net)
-
-    assert len(said((pictures - mean) / std)) == 1
-    assert "another range (--mean" in said(2 * pictures - 1)[1] and "from -" in said(2 * pictures - 1)[0]
-    assert "another range" in said(pictures)[1] and "another range" in said(255 * pictures)[1]
 
 
 def test_a_folder_of_images(mine):

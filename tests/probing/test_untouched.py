@@ -12,9 +12,14 @@ from torch.nn.utils import prune
 from torch.utils.checkpoint import checkpoint
 
 import alignbook
-from alignbook.probing.untouched import same_bits
 
 N, WIDTH = 40, 6
+
+
+def same_bits(one, other):
+    return one.numpy().tobytes() == other.numpy().tobytes()
+
+
 QUICK = ["initialisation"]
 entropy = functional.cross_entropy
 
@@ -172,16 +177,37 @@ def test_networks_that_cannot_be_copied_as_they_are_are_measured(change):
     assert found.network["network"]["loss"] == pytest.approx(entropy(net(x), y).item(), rel=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.trace:DeprecationWarning")
-def test_a_network_that_refuses_to_be_copied_is_refused_with_a_way_out():
+class Closure(Keeps):
+    def __init__(self):
+        super().__init__()
+        self.first = lambda x: self.a(x)
+
+    def forward(self, x):
+        return self.b(torch.tanh(self.first(x)))
+
+
+def test_what_cannot_be_copied_is_refused():
     class Single(Keeps):
         def __deepcopy__(self, memo):
             raise TypeError("there can be only one")
 
-    with pytest.raises(alignbook.AlignbookError, match=r"only one; a Recorder measures it in place"):
-        alignbook.probe(Single(), *data())
-    with pytest.raises(ValueError, match="TorchScript hides its layers"):
-        alignbook.probe(torch.jit.trace(nn.Linear(WIDTH, 3), torch.ones(1, WIDTH)), *data())
+    class Same(Keeps):
+        def __deepcopy__(self, memo):
+            return self
+
+    x, y = data()
+    for net, why in (
+        (Single(), "there can be only one"),
+        (Same(), "its copy is itself"),
+        (Closure(), "lambda"),
+    ):
+        with pytest.raises(alignbook.AlignbookError, match=why):
+            alignbook.probe(net, x, y)
+        with pytest.raises(ValueError, match=why):
+            alignbook.hessian_eigenvalues(net, entropy, x, y, k=1)
+        recorder = alignbook.Recorder((x, y), ["curvature"], share=None)
+        recorder.step(net, 0)
+        assert why in recorder.left_out["curvature"] and recorder.table.empty
 
 
 class Saving(nn.Module):

@@ -45,7 +45,9 @@ def test_wrappers_prefixes_go(tmp_path, prefix):
     torch.save({"epoch": 3, "state_dict": state}, tmp_path / "a.ckpt")
     safetensors(state, tmp_path / "a.safetensors")
     for name in ("a.ckpt", "a.safetensors"):
-        made, _, why, _ = weights.fitted(make(), weights.read(tmp_path / name))
+        made, why = weights.filled(
+            make(), weights.matched(weights.read(tmp_path / name), net.state_dict())[0]
+        )
         assert why is None
         for mine, theirs in zip(made.state_dict().values(), net.state_dict().values(), strict=True):
             assert torch.equal(mine, theirs) and mine.dtype == theirs.dtype
@@ -84,7 +86,8 @@ def test_the_network_that_a_classifier_was_made_of_is_found_in_it():
     twins = nn.ModuleDict({"a": make(), "b": make()})  # of which of the two is not known
     assert weights.matched(start, twins.state_dict())[0] == start
     wrapped = nn.Sequential(make())
-    assert torch.equal(weights.fitted(wrapped, start).network[0][0].weight, start["0.weight"])
+    inside, _ = weights.filled(wrapped, weights.matched(start, wrapped.state_dict())[0])
+    assert torch.equal(inside[0][0].weight, start["0.weight"])
 
 
 def test_a_folder_of_hugging_faces_is_read(tmp_path):
@@ -145,19 +148,6 @@ def test_a_broken_safetensors_file_is_one_line(tmp_path, content):
         weights.read(tmp_path / "b.safetensors")
 
 
-def test_another_head_is_measured_as_the_network_that_it_is():
-    before = make(7)
-    found = alignbook.probe(make(), *data(), before=before.state_dict(), without=["initialisation"])
-    assert found.network["before"]["outputs"] == "7" and found.network["network"]["outputs"] == "3"
-    same = alignbook.probe(make(), *data(), before=before, without=["initialisation"])
-    for name in ("features", "tangent", "slice"):
-        mine, theirs = (p.tables[name].query("network == 'before'") for p in (found, same))
-        numbers = mine.select_dtypes("number").to_numpy()
-        assert len(mine) and numbers == pytest.approx(theirs.select_dtypes("number").to_numpy(), rel=1e-5)
-    assert set(found.tables["deviation"]["layer"]) == {"0"}
-    assert "since before: of other shapes, left out: 3.weight, 3.bias" in found.said
-
-
 class Tied(nn.Module):
     """A head whose weights are those of the embedding, as language models have it."""
 
@@ -174,12 +164,21 @@ def test_weights_that_are_tied_need_to_be_there_once():
     torch.manual_seed(0)
     net, trained = Tied(), Tied()
     once = {"embedding.weight": trained.embedding.weight}  # as safetensors keeps them
-    found = weights.fitted(net, once)
-    assert found.why is None and torch.equal(found.network.head.weight, trained.head.weight)
-    assert found.network.head.weight is found.network.embedding.weight
+    network, why = weights.filled(net, once)
+    assert why is None and torch.equal(network.head.weight, trained.head.weight)
+    assert network.head.weight is network.embedding.weight
     apart = Tied()
     apart.head.weight = nn.Parameter(torch.zeros(11, 4))
-    assert weights.fitted(apart, once).why == "its weights lack head.weight"
+    assert weights.filled(apart, once) == (None, "its weights lack head.weight")
+
+
+def test_of_another_head_the_shared_part_is_compared():
+    found = alignbook.probe(make(), *data(), before=make(7).state_dict(), without=["curvature"])
+    assert (
+        "before: its weights have other shapes: 3.weight, 3.bias; only its weights are compared" in found.said
+    )
+    assert set(found.tables["deviation"]["layer"]) == {"0"} and "before" not in found.network
+    assert "since before: of other shapes, left out: 3.weight, 3.bias" in found.said
 
 
 def test_weights_that_do_not_fit_are_compared_where_both_have_them():

@@ -312,35 +312,37 @@ def test_a_network_that_is_one_layer_is_called_as_the_probe_calls_it():
     assert record.table["layer"].tolist() == ["(network)", "(output)", "(network)", "(network)", ""]
 
 
+now = SimpleNamespace(seconds=0.0, seen=[])
+
+
 class Slow(nn.Module):
     """Takes two milliseconds of ``now`` for each example that it sees."""
 
-    def __init__(self, now):
+    def __init__(self):
         super().__init__()
-        self.net, self.now = mlp(), now
+        self.net = mlp()
 
     def forward(self, x):
-        self.now.seen.append(len(x))
-        self.now.seconds += 0.002 * len(x)
+        now.seen.append(len(x))
+        now.seconds += 0.002 * len(x)
         return self.net(x)
 
 
 def test_a_first_look_that_takes_more_than_is_left_is_stopped(monkeypatch):
     x, y = torch.randn(200, 6), torch.arange(200) % CLASSES
     monkeypatch.setattr(schedule, "FREE", 0.1)
-    now = SimpleNamespace(seconds=0.0, seen=[])
     for module in (recorder, budget):
         monkeypatch.setattr(module, "clock", lambda: now.seconds)
-    net = Slow(now)
+    net = Slow()
     record = recorded(net, (x, y), ["loss", "alignment"], examples=200)
     assert record.table["instrument"].tolist() == ["loss"]  # which is never left out
     assert record.costs["skipped"].tolist() == [0, 1] and record.costs["recorded"].tolist() == [1, 0]
-    assert record.left_out["alignment"] == "step 0: recording may take 0 s (share=)"
+    assert record.left_out["alignment"] == "step 0: it takes about 0 s, and recording may take 0 s (share=)"
     now.seen.clear()
     record.step(net, 1)
     assert sum(now.seen) == 200  # the loss alone
     record._budget.trained = 1e6
     record.step(net, 2)
-    assert set(record.table["instrument"]) == {"loss", "alignment"} and max(now.seen) == 128
-    whole = recorded(Slow(now), (x, y), ["loss"], examples=200, share=None)
+    assert set(record.table["instrument"]) == {"loss", "alignment"} and max(now.seen) == 100
+    whole = recorded(Slow(), (x, y), ["loss"], examples=200, share=None)
     assert whole.costs["recorded"].tolist() == [1]

@@ -1,4 +1,4 @@
-"""How many of the examples an instrument sees, so that a probe ends in time and fits into memory."""
+"""How many of the examples an instrument sees, so that a probe ends in time."""
 
 import itertools
 import time
@@ -9,7 +9,6 @@ from typing import Any
 
 from .errors import DoesNotApply, OutOfTime
 
-MEMORY = 4e9  # bytes, unless the reader says otherwise
 LEAST = 8  # examples, or the instrument is left out
 GROWTH = 4
 clock = time.perf_counter
@@ -17,27 +16,22 @@ clock = time.perf_counter
 
 @dataclass(frozen=True)
 class Limits:
-    """Time, memory and examples of a probe. Raises ValueError, one line, for what is none of these.
+    """Time and examples of a probe. Raises ValueError, one line, for what is neither.
 
     Attributes
     ----------
     minutes : float
         For everything; infinity: no limit.
-    memory : float
-        Bytes that an instrument holds at most for its examples, and for vectors of parameters.
     examples : int, optional
         How many each instrument sees, where it takes as many; None: as many as the time allows.
     """
 
     minutes: float = 10.0
-    memory: float = MEMORY
     examples: int | None = None
 
     def __post_init__(self):
-        for name in ("minutes", "memory"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Real) or not value > 0:
-                raise ValueError(f"{name} must be a number above 0, not {value!r}")
+        if isinstance(self.minutes, bool) or not isinstance(self.minutes, Real) or not self.minutes > 0:
+            raise ValueError(f"minutes must be a number above 0, not {self.minutes!r}")
         few = self.examples
         if few is not None and (isinstance(few, bool) or not isinstance(few, Integral) or few < LEAST):
             raise ValueError(f"examples must be an integer from {LEAST} on, not {few!r}")
@@ -45,15 +39,6 @@ class Limits:
     @property
     def seconds(self) -> float:
         return 60.0 * self.minutes
-
-    def fits(self, held: float, most: int) -> int:
-        """How many examples ≤ ``most`` of ``held`` bytes each fit. Raises DoesNotApply for too few."""
-        n = min(most, int(self.memory / max(held, 1)))
-        least = min(LEAST, most) if self.examples is None else most
-        if n < least:
-            needed = f"{least} examples take {gigabytes(least * held)}"
-            raise DoesNotApply(f"{needed}, more than {gigabytes(self.memory)} (--memory)")
-        return n
 
 
 def spread(values, n: int):
@@ -77,15 +62,17 @@ def within(measure: Callable[[int], Any], most: int, seconds: float) -> tuple[An
     """(what ``measure(n)`` returns, n) for as many examples n ≤ ``most`` as the seconds allow.
 
     It is measured on 8, 32, 128, … examples, until the next would take more than what is left of the time if
-    cost grew with the square of n, and at once on all that would fit.
+    cost grew with the square of n, and at once on all that would fit. When the time is over, the last counts.
     """
-    start, n = clock(), min(LEAST, most)
+    start, n, last = clock(), min(LEAST, most), None
     while True:
         began = clock()
         try:
-            result = measure(n)
+            last = measure(n), n
         except OutOfTime:
-            raise
+            if last is None:
+                raise
+            return last
         except (DoesNotApply, ValueError, RuntimeError):  # few examples may have one class alone
             if n == most:
                 raise
@@ -95,7 +82,7 @@ def within(measure: Callable[[int], Any], most: int, seconds: float) -> tuple[An
         left, each = seconds - (now - start), (now - began) / n**2
         larger = [m for m in (most, GROWTH * n) if n < m <= most and each * m**2 <= left]
         if not larger:
-            return result, n
+            return last
         n = larger[0]
 
 
@@ -104,8 +91,3 @@ def duration(needed: float) -> str:
     if needed < 100:
         return f"{needed:.2g} s" if needed < 10 else f"{needed:.0f} s"
     return f"{needed / 60:.0f} min"
-
-
-def gigabytes(count: float) -> str:
-    """Bytes in words."""
-    return f"{count / 1e9:.0f} GB" if count >= 1e10 else f"{count / 1e9:.2g} GB"

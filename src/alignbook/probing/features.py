@@ -1,20 +1,18 @@
 """What each layer reads, and how much of the labels lies along its top singular vectors."""
 
-import fnmatch
-
 import numpy as np
 import pandas as pd
 import torch
 from torch import nn
 from torch.nn import functional
 from torch.nn.utils import parametrize
-from torch.nn.utils.rnn import PackedSequence
 
 from alignbook.seeding import torch_stream
 
 from . import masks
-from .axes import axes, reading, values_of
 from .errors import DoesNotApply
+from .layers import Layers
+from .parameters import matches
 
 COORDINATES = 8192  # of a layer's features that are kept at most, drawn at random
 TOP = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500)
@@ -63,7 +61,7 @@ def spectra(network, task, rows, seed, layers=None, coordinates=COORDINATES):
     spectra_of, (read, left) = {}, layer_inputs(network, task, rows, seed, layers, coordinates)
     for name, (values, width) in read.items():
         if not values.isfinite().all():
-            left[name] = "is not finite" if name == OUTPUT else "what it reads is not finite"
+            left[name] = f"{'it' if name == OUTPUT else 'what it reads'} is not finite"
             continue
         plain = name == OUTPUT and not task.classes
         along = spectrum(standardised(values) if plain else values, centred, plain)
@@ -115,78 +113,41 @@ def layer_inputs(network, task, rows, seed, layers=None, coordinates=COORDINATES
     values : (n, coordinates) float32 on the CPU; width : how many features there are.
     """
     generator = torch_stream(seed, "probe", "coordinates")
-    mask = masks.of(network)
+    modules = {m: name for m, name in network.names().items() if _reads(m) and matches(name, layers)}
+    reader, mask, parts, drawn = Layers(network, modules), network.mask, {}, {}
 
-    def look(at, shorter=False):
-        cut = mask.shape[1] if shorter else None
-        return _first_read(network, task, rows[at.to(rows.device)], layers, cut)
-
-    axis, left, places = axes(look, len(rows), mask)
-    parts, chosen, called = {}, {}, set()
-
-    def keep(name, read):
-        if name in called or name not in axis:
-            return
-        called.add(name)
-        values = axis[name].first(values_of(read), len(part))
-        if values is None:
-            return
-        if name in places:
-            values = masks.hidden(values, mask[part.to(mask.device)], places[name])
+    def take(name, values):
         flat = values.flatten(1) if name == OUTPUT else task.there(values, part)
-        if name not in chosen:
-            some = torch.randperm(flat.shape[1], generator=generator)[:coordinates].sort().values
-            few = flat.shape[1] <= coordinates or isinstance(read, PackedSequence)  # as long as the longest
-            chosen[name] = slice(None) if few else some.to(flat.device)
-            parts[name] = []
-        parts[name].append((flat[:, chosen[name]].float().cpu(), flat.shape[1]))
+        width = flat.shape[1]
+        if name not in drawn:
+            some = torch.randperm(width, generator=generator)[:coordinates].sort().values
+            drawn[name] = (width, some.to(flat.device)) if width > coordinates else None
+        if drawn[name]:  # packed sequences are as long as the longest of a batch
+            longest, some = drawn[name]
+            flat = functional.pad(flat, (0, max(0, longest - width)))[:, some]
+        return flat.float().cpu(), width
 
-    with torch.no_grad(), reading(layers_of(network, layers), keep):
-        for part in rows.split(network.batch):
-            called.clear()
-            outputs = task.signal(network(part), part)
-            if selected(OUTPUT, layers):
-                keep(OUTPUT, outputs)
-    inputs = {}
+    def call(at, length=None):
+        some = part[at.to(part.device)]
+        if length is not None:
+            network.returned(masks.cut(network.data.rows(some), length))
+            return {}
+        outputs = task.signal(network(some), some)
+        return {OUTPUT: outputs} if matches(OUTPUT, layers) else {}
+
+    part = rows  # on a few of all is seen which axis holds the examples
+    reader.find_axes(call, len(rows), mask)
+    for part in rows.split(network.batch):
+        hides = None if mask is None else mask[part.to(mask.device)]
+        for name, values in reader(call, len(part), hides, take).items():
+            parts.setdefault(name, []).append(values)
+    inputs, left = {}, reader.left
     for name, batches in parts.items():
-        longest = max(values.shape[1] for values, _ in batches)
-        values = torch.cat([functional.pad(v, (0, longest - v.shape[1])) for v, _ in batches])
-        if len(values) == len(rows):
+        if name not in left:
+            longest = max(values.shape[1] for values, _ in batches)
+            values = torch.cat([functional.pad(v, (0, longest - v.shape[1])) for v, _ in batches])
             inputs[name] = values, max(width for _, width in batches)
-        else:
-            left[name] = "is not there for every example"
-    return inputs, {name: f"what it reads {why}" if name != OUTPUT else why for name, why in left.items()}
-
-
-@torch.no_grad()
-def _first_read(network, task, rows, layers, cut=None):
-    """{layer: what it reads when it is first called for these examples, or why there is nothing}.
-
-    cut : of sequences of this length the last position is left out.
-    """
-    modules = layers_of(network, layers)
-    inputs = {}
-
-    def keep(name, values):
-        if name not in inputs:
-            values = values_of(values)
-            inputs[name] = values.clone() if isinstance(values, torch.Tensor) else values
-
-    with reading(modules, keep):
-        if cut is not None:
-            network.returned(masks.cut(network.data.rows(rows), cut))
-            return inputs
-        outputs = task.signal(network(rows), rows)
-    if selected(OUTPUT, layers):
-        keep(OUTPUT, outputs)
-    return inputs | {
-        name: "is not known: it is not called" for name in modules.values() if name not in inputs
-    }
-
-
-def layers_of(network, layers=None):
-    """{module: name} of the layers that read something."""
-    return {m: name for m, name in network.names().items() if _reads(m) and selected(name, layers)}
+    return inputs, left
 
 
 def _reads(module):
@@ -197,8 +158,3 @@ def _reads(module):
     if parametrize.is_parametrized(module):
         own |= {name for name in module.parametrizations if getattr(module, name).ndim >= 2}
     return any("weight" in name for name in own) or bool(own) and not any(module.children())
-
-
-def selected(name, layers):
-    """Whether a layer of this name is among ``layers``, names and patterns; None: all are."""
-    return layers is None or any(name == wanted or fnmatch.fnmatchcase(name, wanted) for wanted in layers)

@@ -5,12 +5,10 @@ Which axis holds the positions is found by leaving out the last one and seeing w
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import replace
 
 import torch
 
-from .data import IGNORED, mapped
-from .task import outputs_of
+from .data import mapped
 
 KEEPS = ("attention_mask", "input_mask")  # 1 where there is something
 DROPS = "padding_mask"  # how the names of masks end that are True where there is nothing
@@ -41,11 +39,6 @@ def _named(inputs, forward):
     return dict(zip(names, inputs, strict=False)) if isinstance(inputs, tuple) else {}
 
 
-def of(network):
-    """The mask of all examples of a :class:`.network.Network`, or None."""
-    return mask_of(network.data.inputs, network.model.forward)
-
-
 def cut(inputs, length):
     """The inputs without the last one of so many positions."""
     return mapped(lambda v: v[:, :-1] if v.ndim > 1 and v.shape[1] == length else v, inputs)
@@ -72,36 +65,3 @@ def hidden(values, mask, axes):
         shape[0], shape[at] = mask.shape
         values = values.masked_fill(~mask.to(values.device).view(shape), 0)
     return values
-
-
-@torch.no_grad()
-def settle(network):
-    """Take padding out of the network's targets, if it has one for each position; lines to be said."""
-    mask, data = of(network), network.data
-    targets = data.targets
-    if mask is None or targets.shape[1:2] != mask.shape[1:]:
-        return []
-    numbers = targets.is_floating_point()
-    if targets.ndim > (3 if numbers else 2) or not _by_position(network, mask.shape[1]):
-        return []
-    nothing = ~mask.to(targets.device).view(*mask.shape, *[1] * (targets.ndim - 2)).expand_as(targets)
-    hidden = targets.masked_fill(nothing, float("nan") if numbers else IGNORED)
-    same = hidden.nan_to_num() if numbers else hidden, targets.nan_to_num() if numbers else targets
-    known = ~hidden.isnan() if numbers else hidden != IGNORED
-    if not known.any() or (torch.equal(*same) and known.equal(~targets.isnan() if numbers else known)):
-        return []
-    network.data = replace(data, targets=hidden)
-    return ["targets at positions that the mask hides do not count"]
-
-
-def _by_position(network, length):
-    """Whether the network answers for each position of its inputs."""
-    if getattr(getattr(network.model, "config", None), "is_encoder_decoder", False):
-        return False  # its targets are those of other positions
-    batch, shorter = network.data.rows(network.few), None
-    now = outputs_of(network.returned(batch))
-    try:
-        shorter = outputs_of(network.returned(cut(batch, length)))
-    except (RuntimeError, ValueError):  # it takes one length alone
-        pass
-    return 1 in places(now, shorter, length)

@@ -1,6 +1,5 @@
 """One probe under way: what was measured, what failed, and how much time is left."""
 
-import contextlib
 import math
 
 import pandas as pd
@@ -8,17 +7,17 @@ import torch
 
 from alignbook.errors import on_one_line
 from alignbook.metrics import weight_deviation
-from alignbook.metrics.evaluation import evaluation_mode
 
-from . import budget, memory, order, settling, weights
-from .curvature import curvature, planned
+from . import budget, weights
+from .curvature import curvature
+from .data import leaves
 from .errors import DoesNotApply
-from .features import features, selected
-from .instruments import PATCH_IMAGES, filters, mean_loss, slice_, tangent
-from .parameters import described
+from .features import features
+from .instruments import PATCH_IMAGES, filters, mean_loss, slice_
+from .parameters import described, matches
 from .result import Probe
-from .tangents import NONE, named_weights
-from .task import Task
+from .tangents import NONE, named_weights, tangent
+from .task import Task, settled
 
 # name -> (function, how many examples it takes at most), what mostly takes little time first: each has its
 # share of what the others have left.
@@ -57,14 +56,14 @@ class Session:
         self.limits, self.layers, self.parameters, self.seed = limits, layers, parameters, seed
         self.end, self.report = end, report
         self.left_out, self.said, self.facts, self.tables, self.taken, self.notes = {}, [], {}, {}, {}, {}
-        self.broken, self.failed, self.task, self.order = {}, None, None, {}
+        self.broken, self.failed, self.task = {}, None, None
         self.rows = torch.arange(len(data), device=data.targets.device)
-        for network in networks.values():  # a call that begins later than this is refused
-            network.until = end + limits.seconds / 2
 
+    @torch.no_grad()
     def begin(self, loss):
         """Try every network on two examples, and take the facts."""
         for who, network in self.networks.items():
+            network.until = self.end + self.limits.seconds / 2  # a call that begins later is refused
             self.facts[who] = {
                 "class": type(network.model).__name__,
                 "parameters": sum(parameter.numel() for parameter in network.model.parameters()),
@@ -72,8 +71,7 @@ class Session:
                 "shape": self.data.shape,
             }
             try:
-                with evaluation_mode(network), torch.no_grad():
-                    self._try(who, network, loss)
+                self._try(who, network, loss)
             except Exception as error:  # a reader's own code
                 self._breaks(who, error)
         if self.task is not None:
@@ -81,26 +79,19 @@ class Session:
 
     def _breaks(self, who, error):
         self.broken[who] = _why(error)
-        if who == "network":
-            self.failed = None if isinstance(error, DoesNotApply) else _why(error)
+        if who == "network" and not isinstance(error, DoesNotApply):
+            self.failed = _why(error)
 
     def _try(self, who, network, loss):
-        few = network.few
-        lines = network.tried(few)
+        outputs, lines = network.tried(network.few)
         if who == "network":
-            self.task, more = settling.settled(network, loss, self.seed)
+            self.task, more = settled(network, loss, self.seed)
             lines += more
             for other in self.networks.values():
                 other.data = network.data
         elif self.task is not None:  # which is the same for all, where it fits
-            Task.of(self.task.targets, network(few), loss, self.seed)
-        self.said += [
-            line if who == "network" else f"{who}: {line}" for line in lines if line not in self.said
-        ]
-        outputs = network(few)
-        with contextlib.suppress(Exception):  # else weights stand as the network lists them
-            self.order[who] = order.of_use(network, few)
-        network.fit(outputs, self.limits.memory)
+            Task.of(self.task.targets, outputs, loss, self.seed)
+        self.said += [line if who == "network" else f"{who}: {line}" for line in lines]
         self.facts[who]["outputs"] = " × ".join(map(str, outputs.shape[1:]))
 
     def _losses(self):
@@ -109,15 +100,14 @@ class Session:
         for who, network in self._whole().items():
 
             def known(count, network=network):
-                with evaluation_mode(network):
-                    return mean_loss(network, self.task, budget.spread(rows, count))
+                return mean_loss(network, self.task, budget.spread(rows, count))
 
             try:
                 if n is None:
                     (value, right), n = budget.within(known, len(rows), self.limits.seconds / 10)
                 else:
                     value, right = known(n)
-                self.notes["loss"] = self._note(n, min(len(self.rows), FACTS), FACTS)
+                self.notes["loss"] = self._note(n, FACTS)
             except Exception as error:
                 self.left_out[f"loss of {who}"] = _why(error)
                 if who == "network":
@@ -139,92 +129,60 @@ class Session:
             self.left_out[name] = self.broken["network"]
             return
         instrument, most = MEASURES[name]
-        networks, tables = self._whole(), {}
+        networks, rows, tables = self._whole(), None, []
         share = (self.end - budget.clock()) / instruments_left / len(networks)
         for who, network in networks.items():
-            self._report(name, who)
+            if self.report is not None:
+                self.report(f"{name} of {'the network' if who == 'network' else who}")
             try:
-                with evaluation_mode(network):
-                    if who == "network":
-                        rows, settings, tables[who] = self._first(name, instrument, network, most, share)
-                    else:
-                        tables[who] = instrument(network, self.task, rows, self.seed, **settings)
+                if rows is None:
+                    table, rows = self._first(name, instrument, network, most, share)
+                else:
+                    table = instrument(network, self.task, rows, self.seed, layers=self.layers)
             except Exception as error:  # a reader's own code, or a number that is none
+                self.left_out[name if who == "network" else f"{name} of {who}"] = _why(error)
                 if who == "network":
-                    self.left_out[name] = _why(error)
                     return
-                self.left_out[f"{name} of {who}"] = _why(error)
-        self.left_out |= {f"{name} of {who}": why for who, why in self.broken.items()}
-        if name == "tangent":
-            tables = {who: self._in_order(table, who) for who, table in tables.items()}
-        for who, table in tables.items():
+                continue
             whose = "" if who == "network" else f" ({who})"
             self.said += [f"{name}{whose}: {line}" for line in table.attrs.pop("said", [])]
             for layer, why in table.attrs.pop("left_out", {}).items():
                 if self.left_out.get(f"{name} of {layer}") != why:
                     self.left_out[f"{name} of {layer}{whose}"] = why
-        self._keep(name, [table.assign(network=who) for who, table in tables.items()])
+            tables.append(table.assign(network=who))
+        self.left_out |= {f"{name} of {who}": why for who, why in self.broken.items()}
+        self._keep(name, tables)
 
     def _keep(self, name, tables):
-        table = pd.concat(tables, ignore_index=True)
         whose = {} if name in ("filters", "features") else {"parameters": described(self.parameters)}
-        self.tables[name] = table.assign(**whose)
-
-    def _in_order(self, table, who):
-        """Rows of parameters in the order in which the network uses them; ``depth`` numbers them anew."""
-        uses = self.order.get(who) or self.order.get("network", {})
-        places = [uses.get(whose, math.inf) for whose in zip(table["layer"], table["parameter"], strict=True)]
-        table = table.iloc[sorted(range(len(table)), key=places.__getitem__)].reset_index(drop=True)
-        return table.assign(depth=range(len(table))) if "depth" in table else table
+        self.tables[name] = pd.concat(tables, ignore_index=True).assign(**whose)
 
     def _first(self, name, instrument, network, most, share):
-        """(rows, settings, table) of the network itself, on which the number of examples is planned."""
-        available = min(most, len(self.rows))
-        rows = budget.spread(self.rows, min(available, self.limits.examples or available))
-        extra = ""
-        if name == "curvature":
-            plan = planned(network, self.task, rows, self.seed, share, self.limits)
-            n, fit, extra = plan.n, plan.fit, plan.note()
-            settings = {"plan": plan, "until": network.until}
-            rows = budget.spread(self.task.labelled(rows), n)
-            table = instrument(network, self.task, rows, self.seed, **settings)
+        """(table, rows) of the network itself, on which the number of examples is planned."""
+        rows = budget.spread(self.rows, min(most, len(self.rows), self.limits.examples or most))
+
+        def measured(n):
+            some = budget.spread(rows, n)
+            return instrument(network, self.task, some, self.seed, layers=self.layers)
+
+        if self.limits.examples is None:
+            table, n = budget.within(measured, len(rows), share)
         else:
-            settings = {"layers": self.layers}
-            fit = memory.room(name, network, self.task, rows, self.layers, self.limits)
+            table, n = measured(len(rows)), len(rows)
+        self.taken[name], self.notes[name] = n, self._note(n, most)
+        return table, budget.spread(rows, n)
 
-            def measured(n):
-                return instrument(network, self.task, budget.spread(rows, n), self.seed, **settings)
-
-            if self.limits.examples is None:
-                table, n = budget.within(measured, fit, share)
-            else:
-                table, n = measured(len(rows)), len(rows)
-            rows = budget.spread(rows, n)
-        self.taken[name], self.notes[name] = n, self._note(n, available, most, fit) + extra
-        return rows, settings, table
-
-    def _report(self, name, who):
-        if self.report is not None:
-            whose = f"the network {who}" if who == "before" else "the network" if who == "network" else who
-            self.report(f"{name} of {whose}")
-
-    def _note(self, n, available, most, fit=math.inf):
+    def _note(self, n, most):
         """How many examples were seen, and why no more."""
-        if n == min(available, most):
-            if n < min(most, len(self.rows)):
-                return f"{n:,} examples, all that have a class"
-            if n == self.total:
-                return f"{n:,} examples, " + ("the most it takes" if n == most else "all there are")
-            read = len(self.rows)
-            first = f"the first {n:,}" if n == read else f"{n:,} of the first {read:,}"
-            some = f"{n:,} of {self.total:,}" if self.total else first
-            return f"{some} examples, " + ("as asked" if n == self.limits.examples else "the most it takes")
-        if n == self.limits.examples:
-            return f"{n:,} of {available:,} examples, as asked"
+        if n == self.total:
+            return f"{n:,} examples, all there are"
         why = f"more would take too much of the {self.limits.minutes:g} minutes"
-        if n >= fit:
-            why = f"more do not fit into {budget.gigabytes(self.limits.memory)}"
-        return f"{n:,} of {available:,} examples: {why}"
+        if n == self.limits.examples:
+            why = "as asked"
+        elif n == min(most, len(self.rows)):
+            why = "the most it takes"
+        of = f"{n:,} of {self.total:,}" if self.total else f"{n:,} of the first {len(self.rows):,}"
+        return f"{of} examples: {why}"
 
     def deviations(self, states):
         """How far each layer has moved since each of the networks before, {name: state dict}."""
@@ -236,12 +194,20 @@ class Session:
         for who, state in states.items():
             try:
                 rows, apart = _deviation(state, self.networks["network"].model, self.layers)
-                tables.append(self._in_order(rows, "network").assign(network="network", since=who))
+                tables.append(rows.assign(network="network", since=who))
                 self.said += [f"since {who}: {line}" for line in apart]
             except Exception as error:
                 self.left_out["deviation" if len(states) == 1 else f"deviation of {who}"] = _why(error)
         if tables:
             self._keep("deviation", tables)
+
+    def said_of_inputs(self):
+        """A line on the range of each input that is floats."""
+        for values in leaves(self.data.inputs):
+            if values.is_floating_point():
+                low, high = float(values.min()), float(values.max())
+                middle, spread = float(values.mean()), float(values.std())
+                yield f"inputs from {low:.3g} to {high:.3g}, mean {middle:.2g}, deviation {spread:.2g}"
 
     def result(self, instruments, made):
         """The :class:`Probe`, its tables in the order of ``instruments``."""
@@ -254,23 +220,17 @@ class Session:
 
 def _deviation(state, model, layers):
     """(a row for each weight that both have, lines on what they do not share)."""
-    shared, apart = weights.shared(state, model.state_dict())
-    named = named_weights(model)
-    if not named:
+    both, apart = weights.shared(state, model.state_dict())
+    if not (named := named_weights(model)):
         raise DoesNotApply(NONE)
-    wanted = [
-        (whose, ".".join(part for part in whose if part != "(network)"))
-        for whose in named
-        if selected(whose[0], layers)
-    ]
-    wanted = [(whose, name) for whose, name in wanted if name in shared]
+    full = {whose: ".".join(part for part in whose if part != "(network)") for whose in named}
+    wanted = {w: name for w, name in full.items() if name in both and matches(w[0], layers)}
     if not wanted:
         raise DoesNotApply("the two networks share no weights")
-    names = [name for _, name in wanted]
-    before = {name: shared[name][0] for name in names}
-    moved = weight_deviation(before, {name: shared[name][1] for name in names}).layers
-    norms = [float(before[name].double().norm()) for name in names]
-    rows = pd.DataFrame([whose for whose, _ in wanted], columns=["layer", "parameter"])
+    before, now = ({name: both[name][i] for name in wanted.values()} for i in (0, 1))
+    moved = weight_deviation(before, now).layers
+    norms = [float(before[name].double().norm()) for name in wanted.values()]
+    rows = pd.DataFrame(list(wanted), columns=["layer", "parameter"])
     rows["deviation"] = list(moved.values())
     rows["relative"] = [d / n if n else math.nan for d, n in zip(moved.values(), norms, strict=True)]
     return rows, apart

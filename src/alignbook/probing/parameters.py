@@ -1,12 +1,31 @@
 """Which of a network's parameters are meant: those that train, all of them, or some by name."""
 
 import difflib
-from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
 from alignbook.errors import on_one_line
 
 TRAINABLE, ALL = "trainable", "all"
+
+
+def some(names):
+    """The first three names, and how many more there are."""
+    more = len(names) - 3
+    return ", ".join(names[:3]) + (f" and {more} more" if more > 0 else "")
+
+
+def matches(name, patterns):
+    """Whether a name is among ``patterns``, names and patterns; None: all are."""
+    return patterns is None or any(name == one or fnmatchcase(name, one) for one in patterns)
+
+
+def require_known(patterns, names, what):
+    """Raise ValueError, with the nearest name, for a pattern that none of the names matches."""
+    for pattern in patterns:
+        if not any(matches(name, [pattern]) for name in names):
+            near = difflib.get_close_matches(pattern, names, 1)
+            hint = f"the nearest is {near[0]!r}" if near else f"there are {some(list(names)) or 'none'}"
+            raise ValueError(f"no {what} {pattern!r}; {hint}")
 
 
 def chosen(model, parameters=TRAINABLE):
@@ -25,17 +44,9 @@ def chosen(model, parameters=TRAINABLE):
     if patterns is None:
         return [name for name, p in named.items() if parameters == ALL or p.requires_grad]
     holders = {name: _holders(name) for name in named}
-    for pattern in patterns:
-        if not any(fnmatchcase(holder, pattern) for whose in holders.values() for holder in whose):
-            known = sorted({holder for whose in holders.values() for holder in whose})
-            near = difflib.get_close_matches(pattern, known, 1)
-            hint = f"the nearest is {near[0]!r}" if near else f"there are {', '.join(known[:3]) or 'none'}"
-            raise ValueError(f"no parameter or module {pattern!r} with parameters; {hint}")
-    return [
-        name
-        for name, whose in holders.items()
-        if any(fnmatchcase(holder, pattern) for holder in whose for pattern in patterns)
-    ]
+    known = dict.fromkeys(holder for whose in holders.values() for holder in whose)
+    require_known(patterns, list(known), "parameter or module with parameters")
+    return [name for name, whose in holders.items() if any(matches(holder, patterns) for holder in whose)]
 
 
 def checked(parameters):
@@ -57,22 +68,8 @@ def _holders(name):
     return [".".join(parts[:i]) for i in range(1, len(parts) + 1)]
 
 
-@contextmanager
-def only(model, names):
-    """Inside, the parameters of these names require gradients, and no others; then all are as before."""
-    before = [(p, p.requires_grad) for p in model.parameters()]
-    try:
-        require(model, names)
-        yield
-    finally:
-        for parameter, required in before:
-            if parameter.requires_grad != required:
-                parameter.requires_grad_(required)
-
-
 def require(model, names):
     """Let the parameters of these names require gradients, and no others."""
-    names = set(names)
     for name, parameter in model.named_parameters():
         if parameter.requires_grad != (name in names):
             parameter.requires_grad_(name in names)
@@ -86,21 +83,16 @@ def described(parameters):
 def lines(model, parameters):
     """What a reader should know of the parameters that are not meant, a line each."""
     names = set(chosen(model, parameters))
-    others = {name: p for name, p in model.named_parameters() if name not in names}
-    frozen = sum(p.numel() for p in others.values() if p.is_floating_point())
-    total = sum(p.numel() for p in model.parameters())
+    named = dict(model.named_parameters())
+    left = sum(p.numel() for name, p in named.items() if name not in names and p.is_floating_point())
+    odd = [name for name, p in named.items() if not p.is_floating_point()]
     remarks = []
-    if frozen and names:
+    if left and names:
         rest = " (parameters='all' takes them)" if parameters == TRAINABLE else ""
         remarks.append(
             f"curvature, slice, tangent kernels and deviation are those of the {described(parameters)} "
-            f"parameters: {frozen:,} of {total:,} are left out{rest}"
+            f"parameters: {left:,} of {sum(p.numel() for p in named.values()):,} are left out{rest}"
         )
-    return remarks + odd(model)
-
-
-def odd(model):
-    """A line on the parameters that are no real floats, or none."""
-    names = [name for name, p in model.named_parameters() if not p.is_floating_point()]
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return [f"parameters that are not real numbers are left out: {', '.join(names[:3])}{more}"] * bool(names)
+    if odd:
+        remarks.append(f"parameters that are not real numbers are left out: {some(odd)}")
+    return remarks

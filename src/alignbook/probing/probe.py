@@ -1,6 +1,5 @@
 """All instruments on one network, on what it was before, and on the same with random weights."""
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -13,17 +12,16 @@ from torch import nn
 
 from alignbook.errors import AlignbookError, on_one_line
 
-from . import budget, features, given as functions, weights
+from . import budget, weights
 from .budget import Limits
+from .copies import copied, device_of, measurable, random_states_kept
 from .data import gathered, leaves
-from .errors import DoesNotApply
-from .measurable import measurable
+from .features import OUTPUT
 from .measure import MEASURES, Session
-from .network import Network, copied, device_of, initialised, some
-from .parameters import TRAINABLE, checked, chosen, lines, require
-from .ranges import ranges
+from .network import Network, initialised
+from .parameters import TRAINABLE, checked, chosen, lines, require, require_known, some
 from .result import Probe
-from .untouched import random_states_kept
+from .task import function, reader_loss
 
 INSTRUMENTS = ("filters", "features", "tangent", "curvature", "slice", "deviation")
 FRESH = "initialisation"
@@ -46,7 +44,6 @@ def probe(
     parameters: str | Sequence[str] = TRAINABLE,
     seed: int = 0,
     minutes: float = 10.0,
-    memory: float = 4e9,
     device: str | torch.device | None = None,
     report: Callable[[str], object] | None = None,
 ) -> Probe:
@@ -101,8 +98,6 @@ def probe(
         Seed of all draws.
     minutes : float
         Time for all instruments, or infinity. One that needs more than the rest is left out.
-    memory : float
-        Bytes, not gigabytes, that an instrument holds at most for its examples and for vectors of parameters.
     device : str or torch.device, optional
         Where it is measured; None: where the network is.
     report : callable, optional
@@ -112,7 +107,7 @@ def probe(
     -------
     Probe
         Tables, facts, what was left out and why. A network that answers differently when asked twice is not
-        measured; one that changes buffers is, and they are put back after each call.
+        measured; one that changes buffers is, with the same buffers at each call.
 
     Raises
     ------
@@ -138,33 +133,31 @@ def probe(
     >>> found.left_out["filters"]
     'the network has no two-dimensional convolution'
     """
-    limits = Limits(minutes, memory, examples)
-    seed, forward, loss = _seed(seed), functions.forward(forward), functions.loss(loss)
+    limits = Limits(minutes, examples)
+    seed, forward, loss = _seed(seed), function(forward, "forward", "model and inputs"), reader_loss(loss)
     without = _without(only, without)
     checked(parameters)
     end = budget.clock() + limits.seconds
     data, total = gathered(data, targets, examples)
-    network = copied(model, _device(device))
-    names = chosen(network, parameters)
-    where = device_of(network)
+    model = copied(model).float().to(_device(device))
+    where = device_of(model)
     if where.type == "meta":
         raise AlignbookError("the network is on the device meta, which holds no values")
-    data = data.to(where)
-    networks = {"network": Network(network, data, forward)}
+    data, names = data.to(where), set(chosen(model, parameters))
+    networks = {"network": Network(model, data, forward)}
     session = Session(
         networks, data, total, limits=limits, parameters=parameters, seed=seed, end=end, report=report,
         layers=_layers(layers, networks["network"]),
     )  # fmt: skip
-    session.said += [*data.said, *ranges(data, network), *lines(network, parameters)]
+    session.said += [*data.said, *session.said_of_inputs(), *lines(model, parameters)]
     session.left_out |= dict.fromkeys((name for name in without if name in INSTRUMENTS), "left out as asked")
-    states = _add_earlier(networks, before, session, data, forward)
+    states = _add_earlier(session, before, forward)
     if FRESH not in without:
-        _add_random(networks, seed, limits, session, data, forward)
+        _add_random(session, forward)
     for each in networks.values():
         own = {name for name, _ in each.model.named_parameters()}
-        require(each.model, {*names} & own or chosen(each.model, parameters))
-        each.until = end + limits.seconds / 2
-    with measurable(*(each.model for each in networks.values())), torch.autocast(where.type, enabled=False):
+        require(each.model, names & own or set(chosen(each.model, parameters)))
+    with measurable(where):
         session.begin(loss)
         todo = [name for name in MEASURES if name not in session.left_out]
         for position, name in enumerate(todo):
@@ -211,6 +204,17 @@ def _device(device):
         raise ValueError(f"there is no device {str(device)!r} here") from None
 
 
+def _layers(layers, network):
+    """The patterns, of which each must be some module's. Raises ValueError with the nearest name."""
+    if layers is None:
+        return None
+    patterns = [layers] if isinstance(layers, str) else layers
+    if not isinstance(patterns, list | tuple | set) or not {*map(type, patterns)} == {str}:
+        raise ValueError(f"layers must be names of modules, or patterns of them, not {layers!r}")
+    require_known(patterns, [*list(network.names().values())[1:], "(network)", OUTPUT], "layer")
+    return list(patterns)
+
+
 def _earlier(before):
     """{name: module, state dict, checkpoint or path}."""
     if before is None:
@@ -223,62 +227,31 @@ def _earlier(before):
     return {"before": before}
 
 
-def _add_earlier(networks, before, session, data, forward):
+def _add_earlier(session, before, forward):
     """Add the networks before to the others, where their weights fit; {name: state dict}."""
-    network, states = networks["network"].model, {}
+    model, states = session.networks["network"].model, {}
     for who, earlier in _earlier(before).items():
-        fitted = _before(earlier, network, device_of(network))
-        states[who] = fitted.state
-        session.said += [f"{who}: {fitted.left}"] if fitted.left else []
-        if fitted.network is not None:
-            networks[who] = Network(fitted.network, data, forward)
+        if isinstance(earlier, nn.Module):
+            network, why = copied(earlier).float().to(device_of(model)), None
+            states[who], left = weights.matched(network.state_dict(), model.state_dict())
         else:
-            session.said.append(f"{who}: {fitted.why}; only its weights are compared")
+            states[who], left = weights.matched(weights.state_of(earlier, "before"), model.state_dict())
+            network, why = weights.filled(model, states[who])
+        session.said += [f"{who}: {left}"] if left else []
+        if network is not None:
+            session.networks[who] = Network(network, session.data, forward)
+        else:
+            session.said.append(f"{who}: {why}; only its weights are compared")
     return states
 
 
-def _before(earlier, network, device):
-    """:class:`.weights.Fitted`: a copy to be measured, its weights, and lines."""
-    if isinstance(earlier, nn.Module):
-        copy = copied(earlier, device)
-        state, left = weights.matched(copy.state_dict(), network.state_dict())
-        return weights.Fitted(copy, state, None, left)
-    state = weights.read(earlier) if isinstance(earlier, str | Path) else weights.unpacked(earlier)
-    if not isinstance(state, Mapping):
-        raise ValueError(
-            f"before must be an nn.Module, a state dict, a checkpoint or its path, not {type(state).__name__}"
-        )
-    return weights.fitted(network, state)
-
-
-def _add_random(networks, seed, limits, session, data, forward):
+def _add_random(session, forward):
     """Add the network at random weights to the others, where that can be had."""
-    model = networks["network"].model
     try:
-        if 4 * sum(p.numel() for p in model.parameters()) > limits.memory:
-            raise DoesNotApply("another copy of the weights does not fit into the memory (--memory)")
-        fresh, permuted = initialised(model, seed)
-        networks[FRESH] = Network(fresh, data, forward)
+        fresh, permuted = initialised(session.networks["network"].model, session.seed)
+        session.networks[FRESH] = Network(fresh, session.data, forward)
         if permuted:
-            session.said.append(
-                f"random weights: no module initialises {some(permuted)}: as they are, in random order"
-            )
+            line = f"random weights: no module initialises {some(permuted)}: as they are, in random order"
+            session.said.append(line)
     except Exception as error:  # a reader's own module may initialise in any way
         session.left_out[FRESH] = on_one_line(error)
-
-
-def _layers(layers, network):
-    """The patterns, of which each must be some module's. Raises ValueError with the nearest name."""
-    if layers is None:
-        return None
-    patterns = [layers] if isinstance(layers, str) else layers
-    if not isinstance(patterns, list | tuple | set) or not {*map(type, patterns)} == {str}:
-        raise ValueError(f"layers must be names of modules, or patterns of them, not {layers!r}")
-    names = list(network.names().values())
-    for pattern in patterns:
-        if not any(features.selected(name, [pattern]) for name in [*names, features.OUTPUT]):
-            near = difflib.get_close_matches(pattern, names, 1)
-            others = ", ".join(map(repr, names[1:4])) + (", …" if len(names) > 4 else "")
-            hint = f"the nearest is {near[0]!r}" if near else f"there are {others or repr(names[0])}"
-            raise ValueError(f"no layer {pattern!r}; {hint}")
-    return list(patterns)

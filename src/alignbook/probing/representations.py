@@ -1,22 +1,67 @@
-"""What layers return, handed out; their ranks; and the tangent kernel as a matrix."""
+"""What layers return, handed out; their ranks; how alike they are; and the tangent kernel as a matrix."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.metrics.checks import one_sentence, patterns, shown, tensor, whole
-from alignbook.metrics.evaluation import evaluation_mode
+from alignbook.metrics.checks import one_of, one_sentence, patterns, shown, tensor, whole
+from alignbook.metrics.cka import LEAST, centred_gram, enough
 
-from .axes import ALONE
-from .data import batches
-from .in_place import checked_network, left_alone
-from .outputs import Reader
-from .parameters import TRAINABLE
+from . import masks
+from .copies import device_of, measured, require_steady
+from .data import batches, cast, leaves, mapped, taken
+from .layers import ALONE, Layers
+from .parameters import TRAINABLE, matches
+
+MEASURES = ("cka", "procrustes", "cca")
+KEPT = 0.99  # of the variance, for canonical correlations
+
+
+class Reader:
+    """Called with a batch of inputs, it returns {layer: its output (n, …), the examples first}.
+
+    Zeros stand where a mask hides the position. ``left`` says which layers have none, and why.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+    chosen : list of str, optional
+        Names of modules or patterns; None: all that own a weight of two or more dimensions.
+    """
+
+    def __init__(self, network, chosen):
+        self.network = network
+        modules = {module: name or "(network)" for name, module in network.named_modules()}
+        modules = {
+            module: name for module, name in modules.items()
+            if (any(w.ndim >= 2 for w in module.parameters(recurse=False)) if chosen is None
+                else matches(name, chosen))
+        }  # fmt: skip
+        if not modules:
+            raise ValueError(f"the network has no such layers: {', '.join(chosen or ['with a weight'])}")
+        self.layers, self.names = Layers(network, modules, returned=True), list(modules.values())
+        self.left = self.layers.left
+
+    def __call__(self, batch):
+        mask, device = masks.mask_of(batch, self.network.forward), device_of(self.network)
+        kinds = [p.dtype for p in self.network.parameters() if p.is_floating_point()]
+
+        def call(rows, length=None):
+            few = mapped(lambda values: values[rows.to(values.device)].to(device), batch)
+            few = mapped(lambda v: v if v.dtype in kinds else cast(v, (*kinds, None)[0]), few)
+            few = few if length is None else masks.cut(few, length)
+            if isinstance(few, Mapping):
+                self.network(**taken(self.network.forward, few)[0])
+            else:
+                self.network(*(few if isinstance(few, tuple) else (few,)))
+
+        return self.layers(call, len(leaves(batch)[0]), mask)
 
 
 @partial(one_sentence, finite=False)
@@ -62,9 +107,8 @@ def activations(
     >>> {name: values.shape for name, values in alignbook.activations(net, torch.randn(20, 8), "*").items()}
     {'(network)': (20, 3), '0': (20, 16), '1': (20, 16), '2': (20, 3)}
     """
-    model = checked_network(model)
-    with left_alone(model):
-        arrays, _ = _activations(model, inputs, patterns(layers), batch_size)
+    with measured(model) as network:
+        arrays, _ = _activations(network, inputs, patterns(layers), batch_size)
     return {name: np.concatenate(parts) for name, parts in arrays.items()}
 
 
@@ -76,7 +120,7 @@ def _activations(model, inputs, layers, batch_size):
         for name, values in reader(batch).items():
             parts.setdefault(name, []).append(values.float().cpu().numpy())
     left = reader.left
-    arrays = {name: parts[name] for name in reader.modules if name in parts and name not in left}
+    arrays = {name: parts[name] for name in reader.names if name in parts and name not in left}
     if not arrays:
         raise ValueError("; ".join(f"{name}: {why}" for name, why in left.items()) or "there are no examples")
     if odd := [name for name, part in arrays.items() if len({values.shape[1:] for values in part}) > 1]:
@@ -131,9 +175,8 @@ def layer_ranks(
     >>> alignbook.layer_ranks(net, torch.cat([torch.eye(4), -torch.eye(4)])).round(3).iloc[0].tolist()
     [4.0, 4.0, 4.0, 4.0]
     """
-    model = checked_network(model)
-    with left_alone(model):
-        arrays, left = _activations(model, inputs, patterns(layers), batch_size)
+    with measured(model) as network:
+        arrays, left = _activations(network, inputs, patterns(layers), batch_size)
     rows = {}
     for name, parts in arrays.items():
         values = np.concatenate(parts).astype(np.float64).reshape(sum(map(len, parts)), -1)
@@ -152,18 +195,132 @@ def layer_ranks(
     return table
 
 
-KEPT = 0.99  # of the variance, for canonical correlations
+@one_sentence
+def layer_cka(
+    model: nn.Module, inputs: Any, other: nn.Module | None = None, layers: Iterable[str] | None = None,
+    batch_size: int = 256, measure: Literal["cka", "procrustes", "cca"] = "cka",
+) -> pd.DataFrame:  # fmt: skip
+    """How alike every layer of a network is to every layer of the same or of another one: debiased CKA.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Measured in evaluation mode, without gradients, and left as it was.
+    inputs : tensor or array (n, ...), tuple, dict, Dataset, DataLoader or iterable of batches
+        As :func:`alignbook.probe` takes them, targets or none: of a tuple the last entry, which counts as the
+        targets, is left out, and so are entries of a dict that the network does not take. A list of tensors
+        that are alike is a list of batches. Arrays and datasets are cut into batches of at least
+        ``batch_size`` examples. Both networks see the same ones.
+    other : torch.nn.Module, optional
+        The network for the columns; ``model`` itself if it is left out.
+    layers : names or patterns, optional
+        Of modules, as in ``["blocks.*.mlp"]``; by default all that own a weight of two or more dimensions.
+    batch_size : int
+        The least number of examples in a batch that is cut from arrays or a dataset.
+    measure : {"cka", "procrustes", "cca"}
+        ``procrustes`` is ‖XᵀY‖_* / (‖X‖ ‖Y‖), 1 less half the squared distance after the best rotation
+        (Williams et al. 2021); ``cca`` the mean canonical correlation of the directions that hold 99 % of
+        the variance (Raghu et al. 2017), which needs many more examples than such directions. Both are of
+        features less their means, of all examples at once. Where a mask hides positions of sequences, they
+        count in none of the three.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each layer of ``model``, a column for each of ``other``, in the order of the modules, called
+        as :func:`alignbook.probe` calls them: ``(network)`` is the module itself. ``.attrs["left_out"]`` says
+        which layers have no number and why: those that tell no examples apart, are not called, or whose
+        output has no axis that follows the order of the examples. ``.attrs["said"]`` is a list of lines on
+        the data.
+
+    Raises
+    ------
+    ValueError
+        Where no layer is left, no batch has four examples or more, or features are not finite.
+    TypeError
+        For networks that are no nn.Module, and ``layers`` that are no texts.
+
+    Notes
+    -----
+    As :func:`alignbook.cka` over batches; batches of fewer than four examples, as a last one may be, are left
+    out. Of a module that is called more than once the last output counts.
+
+    Cost, of CKA for each batch of n examples and L layers: a forward pass, O(n² d) operations for a layer
+    with d outputs, and O(n² L²) for the table. Memory: all layers' outputs for a batch, and their Gram
+    matrices, about 2 L n² float64 numbers.
+
+    Examples
+    --------
+    >>> import torch, alignbook
+    >>> _ = torch.manual_seed(0)
+    >>> net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
+    >>> alignbook.layer_cka(net, torch.randn(100, 8)).round(2).loc["0", "0"]
+    np.float64(1.0)
+    """
+    whole(batch_size, "batch_size", LEAST)
+    one_of(measure, "measure", MEASURES)
+    chosen, every = patterns(layers), [model] if other is None else [model, other]
+    with ExitStack() as stack:
+        networks = [stack.enter_context(measured(network)) for network in every]
+        if measure == "cka":
+            return _by_batches(networks, inputs, chosen, batch_size)
+        return _similarities(networks, inputs, chosen, batch_size, measure)
 
 
-def similarities(networks, inputs, layers, batch_size, measure):
-    """The table of :func:`alignbook.layer_cka` by Procrustes or canonical correlations."""
+def _by_batches(networks, inputs, patterns, batch_size):
+    """The table of debiased CKA."""
+    readers = [Reader(network, patterns) for network in networks]
+    sums, scales, short = 0.0, {}, []
+    for batch in batches(inputs, batch_size):
+        if (count := len(leaves(batch)[0])) < LEAST:
+            short.append(count)
+            continue
+        grams = []
+        for place, reader in enumerate(readers):
+            outputs = reader(batch)
+            for name in reader.names:
+                gram = centred_gram(outputs[name], name) if name in outputs else None
+                if gram is None:
+                    reader.left.setdefault(name, f"its output {ALONE}")
+                    gram = np.zeros((count, count))
+                scale = scales.setdefault((place, name), np.abs(gram).max() or 1.0)  # one for all batches
+                grams.append(gram.ravel() / scale / (count * (count - 3)) ** 0.5)
+        flat = np.stack(grams)
+        sums = sums + flat @ flat.T
+    if np.ndim(sums) == 0:
+        enough(max(short, default=0))
+    table = _table(sums, readers)
+    line = f"batches of fewer than {LEAST} examples are left out: {sum(short)} examples"
+    table.attrs["said"] = [line] if short else []
+    return table
+
+
+def _table(sums, readers):
+    names = [(place, name) for place, reader in enumerate(readers) for name in reader.names]
+    known = [i for i, (place, name) in enumerate(names) if name not in readers[place].left and sums[i, i] > 0]
+    rows = [i for i in known if names[i][0] == 0]
+    columns = [i for i in known if names[i][0] == len(readers) - 1]
+    if not rows or not columns:
+        raise ValueError("no layer tells the examples apart")
+    root = np.sqrt(np.diag(sums))
+    values = sums[np.ix_(rows, columns)] / np.outer(root[rows], root[columns])
+    table = pd.DataFrame(values, index=[names[i][1] for i in rows], columns=[names[i][1] for i in columns])
+    whose = ("", "other: ")
+    table.attrs["left_out"] = {
+        whose[i] + name: why for i, reader in enumerate(readers) for name, why in reader.left.items()
+    }
+    return table
+
+
+def _similarities(networks, inputs, layers, batch_size, measure):
+    """The table by Procrustes or canonical correlations."""
     data = list(batches(inputs, batch_size))
     sides, left = [], {}
     for network, whose in zip(networks, ("", "other: "), strict=False):
         arrays, why = _activations(network, data, layers, batch_size)
         left |= {whose + name: reason for name, reason in why.items()}
         turned = {name: _turned(np.concatenate(parts)) for name, parts in arrays.items()}
-        left |= {f"{whose}{name}": f"it {ALONE}" for name, side in turned.items() if side is None}
+        left |= {f"{whose}{name}": f"its output {ALONE}" for name, side in turned.items() if side is None}
         sides.append({name: side for name, side in turned.items() if side is not None})
     if not all(sides):
         raise ValueError("no layer tells the examples apart")
@@ -263,13 +420,13 @@ def tangent_kernel(
         tensor(values, name)
     if outputs is not None and not (len(outputs) and all(type(output) is int for output in outputs)):
         raise ValueError(f"outputs must be a list of integers, not {shown(outputs)}")
-    model = checked_network(model)
-    with left_alone(model, parameters=parameters, steady=inputs), evaluation_mode(model):
-        weights = [p for p in model.parameters() if p.requires_grad]
+    with measured(model, parameters) as network:
+        require_steady(network, inputs)
+        weights = [p for p in network.parameters() if p.requires_grad]
         if not weights:
             raise ValueError("no parameter of the model requires gradients")
-        rows = _jacobian(model, weights, inputs, outputs)
-        others = rows if columns is None else _jacobian(model, weights, columns, outputs)
+        rows = _jacobian(network, weights, inputs, outputs)
+        others = rows if columns is None else _jacobian(network, weights, columns, outputs)
     (n, k), m = rows.shape[:2], len(others)
     return (rows.flatten(0, 1) @ others.flatten(0, 1).T).double().cpu().numpy().reshape(n, k, m, k)
 

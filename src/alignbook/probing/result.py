@@ -24,8 +24,8 @@ class Probe:
         The networks are ``network``, those before it, and ``initialisation``: the same with random weights.
     tables : dict of DataFrame, by instrument
         In every table the column ``network`` says whose row it is. ``layer`` names a module, the same in all
-        tables, so that they join; ``depth`` numbers the layers or parameters from 0, in the order in which
-        the network uses them. Beside these:
+        tables, so that they join; ``depth`` numbers the layers or parameters from 0, in the order of the
+        calls, or else in the network's own order. Beside these:
 
         * ``filters``, a row per principal axis of the patches: ``sigma`` and ``tau``, the standard deviations
           of patches and filters along it; in all rows ``filters`` (their number), ``dimension`` (weights of

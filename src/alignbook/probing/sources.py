@@ -50,12 +50,13 @@ def network(source, arch=None, say=None):
                 "module:callable"
             )
         plain = _called(arch) if ":" in arch else _torchvision(arch, state)
-        fitted = weights.fitted(plain, state)
-        if fitted.network is None:
-            raise AlignbookError(f"{source} does not fit the network: {fitted.why}")
-        if fitted.left and say is not None:
-            say(f"{source}: {fitted.left}")
-        return fitted.network
+        state, left = weights.matched(state, plain.state_dict())
+        filled, why = weights.filled(plain, state)
+        if filled is None:
+            raise AlignbookError(f"{source} does not fit the network: {why}")
+        if left and say is not None:
+            say(f"{source}: {left}")
+        return filled
     library, _, name = source.partition(":")
     if library in LIBRARIES and name and not name.startswith("models."):
         return _of_library(library, name)

@@ -1,21 +1,140 @@
-"""Layer alignments of networks of any make, by the gradients of their parameters themselves.
+"""How far each layer's tangent kernel is aligned with the labels.
 
-:func:`alignbook.tangent_alignment` is exact and far faster, on linear and convolutional layers that are used
-once. Here a layer is a parameter: attention, grouped convolutions and tied weights have some.
+:func:`alignbook.tangent_alignment` is exact and fast, on linear and convolutional layers that are used once.
+For other networks a layer is a parameter: attention, grouped convolutions and tied weights have some.
 """
 
 import math
 
 import numpy as np
+import pandas as pd
 import torch
+from torch import nn
+from torch.nn import functional
 
+from alignbook.metrics import tangent_alignment
 from alignbook.seeding import torch_stream
 
+from .budget import positions
 from .errors import DoesNotApply
-from .features import selected
+from .features import labels
+from .layers import reading
+from .network import HELD, Direct, Signal
+from .parameters import matches
 
+OUTPUTS = 10  # of the network's that the kernels take
 NONE = "no parameter of two or more dimensions trains (parameters='all' takes all of them)"
 BUCKETS = 2048  # of each of the two sketches of a gradient that is longer
+
+
+def tangent(network, task, rows, seed, layers=None, most=100, chance=True):
+    """A_l of every layer (Lou et al. 2022, Equation 7).
+
+    With more than ten classes (or numbers) on the ten that come most often among the targets (or vary most),
+    and their outputs; where each position has a class, on one position of each example.
+    Returns one row per layer: ``alignment``, ``chance`` (that with shuffled labels), ``parameter`` (whose
+    gradients these are) and ``method``, ``exact``, or ``sketched`` where the network is none that
+    :func:`alignbook.tangent_alignment` takes and the layer has more than 4,096 weights.
+    most : of the examples that have one of these classes so many are taken, evenly from first to last.
+    chance : without it nan stands there, which takes half the time.
+    """
+    rows, centred, outputs = asked(network, task, rows)
+    exact = _takes_exact(network, task, rows, outputs)
+    fit = max(2, int(HELD / max(1, _bytes_of_each(network, rows, outputs, exact))))
+    said = [f"{fit} examples: more take over {HELD / 1e9:.0f} GB"] if fit < min(most, len(rows)) else []
+    if len(rows) > (most := min(most, fit)):
+        some = positions(len(rows), most)
+        rows, centred = rows[some], centred[some] - centred[some].mean()
+    if (centred == centred[:1]).all():
+        raise DoesNotApply("all targets are equal")
+    shuffle = torch.randperm(len(rows), generator=torch_stream(seed, "probe", "shuffle"))
+    if exact:
+        table = _exact(network, task, rows, outputs, shuffle if chance else None, layers)
+    else:
+        names, alignment, by_chance, whole = parameter_alignment(
+            Signal(network, task, outputs), network, rows, centred, centred[shuffle], layers, seed=seed
+        )
+        columns = {"alignment": alignment, "chance": by_chance if chance else np.nan}
+        table = pd.DataFrame(names, columns=["layer", "parameter"]).assign(**columns)
+        table["method"] = np.where(whole, "exact", "sketched")
+    table.insert(0, "depth", range(len(table)))
+    table.attrs["said"] = said
+    return table
+
+
+def asked(network, task, rows):
+    """(the examples, Ỹ (n, k) float64, the k outputs that it belongs to) that the tangent kernels take."""
+    rows = task.labelled(rows)
+    with torch.no_grad():
+        first = network(rows[:1])
+        width = task.signal(first, rows[:1]).shape[1]
+    wanted = task.wanted(rows)
+    if not task.classes:
+        columns = labels(wanted)
+        if columns.shape[1] != width:
+            raise DoesNotApply(f"{columns.shape[1]} numbers are wanted of each example, {width} are returned")
+        outputs = columns.var(0).argsort(descending=True, stable=True)[:OUTPUTS].sort().values
+        columns = columns[:, outputs]
+        return rows, columns - columns.mean(), outputs
+    if not task.positions and first.ndim != 2:
+        raise DoesNotApply(f"which of the outputs {tuple(first.shape)} belongs to a class is not known")
+    counts = wanted.bincount(minlength=width)
+    if len(counts) > width:
+        outputs = "1 output" if width == 1 else f"{width} outputs"
+        raise DoesNotApply(f"there are {len(counts)} classes, and {outputs}")
+    outputs = counts.argsort(descending=True, stable=True)[:OUTPUTS].sort().values
+    among = torch.isin(wanted, outputs)
+    classes = torch.searchsorted(outputs, wanted[among])
+    centred = (functional.one_hot(classes, len(outputs)).double() - 1 / len(outputs)).cpu()
+    return rows[among.to(rows.device)], centred, outputs
+
+
+def _takes_exact(network, task, rows, outputs):
+    """Whether :func:`alignbook.tangent_alignment` takes this network, tried on two examples."""
+    if network.data.only is None or not task.classes or task.positions or len(outputs) < 2:
+        return False
+    try:
+        tangent_alignment(Direct(network, outputs), network.data.rows(rows[:2]), torch.tensor([0, 1]))
+    except (ValueError, RuntimeError):
+        return False  # as of a layer of another kind: by its gradients
+    return True
+
+
+def _bytes_of_each(network, rows, outputs, exact):
+    """Bytes per example: layers' inputs and their outputs' gradients, or the parameters' gradients."""
+    if not exact:
+        weights = named_weights(network.model).values()
+        return 4 * len(outputs) * sum(min(w.numel(), 2 * BUCKETS) for w in weights)
+    sizes = []
+
+    def keep(layer, given, output):
+        sizes.append(2 * given[0].numel() + (len(outputs) + 2) * output.numel())
+
+    hooks = [m.register_forward_hook(keep) for m in network.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
+    with torch.no_grad():
+        network(rows[:1])
+    for hook in hooks:
+        hook.remove()
+    return 4 * sum(sizes)
+
+
+@torch.no_grad()
+def _exact(network, task, rows, outputs, shuffle, layers):
+    """The table by :func:`alignbook.tangent_alignment`, in the order of the calls."""
+    inputs, classes = network.data.rows(rows), torch.searchsorted(outputs, task.wanted(rows))
+    direct, chance, called = Direct(network, outputs), np.nan, []
+    alignment = tangent_alignment(direct, inputs, classes)
+    if shuffle is not None:
+        chance = tangent_alignment(direct, inputs, classes[shuffle.to(classes.device)])
+    modules = {m: name for m, name in network.names().items() if isinstance(m, nn.Linear | nn.Conv2d)}
+    with reading(network, modules, lambda name, _: called.append(name)):
+        network(rows[:1])
+    table = pd.DataFrame({"layer": called, "parameter": "weight", "alignment": alignment, "chance": chance})
+    meant = {layer for layer, _ in named_weights(network.model)}
+    chosen = [matches(name, layers) and name in meant for name in called]
+    if not any(chosen):
+        raise DoesNotApply(NONE)
+    return table[chosen].reset_index(drop=True).assign(method="exact")
 
 
 def parameter_alignment(model, network, rows, centred, shuffled, layers=None, buckets=BUCKETS, seed=0):
@@ -33,7 +152,7 @@ def parameter_alignment(model, network, rows, centred, shuffled, layers=None, bu
     A layer whose kernel is constant has nan. One backward pass for each example and output; memory is
     16 · n · k · layers · buckets bytes at most. Raises ValueError where the outputs are not (n, k).
     """
-    weights = {whose: w for whose, w in named_weights(network.model).items() if selected(whose[0], layers)}
+    weights = {whose: w for whose, w in named_weights(network.model).items() if matches(whose[0], layers)}
     if not weights:
         raise DoesNotApply(NONE)
     generator = torch_stream(seed, "sketch")

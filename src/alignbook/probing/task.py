@@ -1,18 +1,46 @@
-"""What the network is asked: a class, a class for each position, or numbers; and its loss."""
+"""What a network is asked: a class, a class for each position, or numbers; and whose loss it is."""
 
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch.nn import functional
 
 from alignbook.seeding import torch_stream
 
-from .data import IGNORED
+from . import masks
+from .budget import positions
+from .data import IGNORED, leaves
 
 MEAN = 1e-3  # relative difference that a mean over single examples may show
 TENSORS = ("logits", "out", "last_hidden_state")  # of an object or dict that a network returns
+IMPOSSIBLE = -1e9  # the score of a class that is nobody's
+TRIED = 8  # examples that show whether a loss is their mean
+
+
+def function(value, name, of):
+    """``value``, None or a function. Raises ValueError for anything else."""
+    if value is not None and (not callable(value) or isinstance(value, type)):
+        what = value.__name__ if isinstance(value, type) else type(value).__name__
+        raise ValueError(f"{name} must be a function of {of}, not {what}")
+    return value
+
+
+def reader_loss(value):
+    """``loss=`` of a reader, refused where it returns no single number. Raises ValueError for no function."""
+    if function(value, "loss", "outputs and targets") is None:
+        return None
+
+    def loss(outputs, targets):
+        number = value(outputs, targets)
+        if not isinstance(number, torch.Tensor) or number.numel() != 1:
+            what = tuple(number.shape) if isinstance(number, torch.Tensor) else f"a {type(number).__name__}"
+            raise ValueError(f"loss must return a tensor of one number, the mean of the examples, not {what}")
+        return number.reshape(())
+
+    return loss
 
 
 def outputs_of(returned):
@@ -48,6 +76,15 @@ def _number(part):
     return isinstance(part, torch.Tensor) and part.ndim == 0
 
 
+def misfit(outputs, targets):
+    """A line on outputs and targets of these shapes, each after the examples' axis."""
+    shapes = (", ".join(map(str, ("n", *shape))) + "," * (not shape) for shape in (outputs, targets))
+    return "outputs ({}) do not fit targets ({})".format(*shapes) + (
+        ": classes are integers from 0 on, one for each example or position, and numbers floats in the shape "
+        "of the outputs; for one logit, or several labels, give floats and loss="
+    )
+
+
 @dataclass(frozen=True)
 class Task:
     """targets : (n,) classes, (n, …) classes of positions, or numbers, of which nan stands for none.
@@ -72,20 +109,15 @@ class Task:
         called = "cross-entropy" if task.classes else "mean squared error"
         task = replace(task, called=called if own is None else "the loss that was given")
         if not (task.positions and task.classes):
-            if own is None and task.classes and outputs.ndim != 2:
-                raise ValueError(f"for one class each the outputs must be (n, k), not {shape}")
-            if own is None and not task.classes and outputs[0].numel() != targets[0].numel():
-                raise ValueError(f"outputs {shape} do not fit targets {('n', *where)}".replace("'", ""))
+            classes = outputs.ndim == 2 and shape[1] > 1
+            if own is None and not (classes if task.classes else outputs[0].numel() == targets[0].numel()):
+                raise ValueError(misfit(shape[1:], where))
             return task
         fits = [shape[1:-1] == where, shape[2:] == where]
         if all(fits) and len(where) > 1:  # images: classes come second, as PyTorch's own losses want it
             fits[0] = False
         if not any(fits):
-            raise ValueError(f"outputs {shape} do not fit targets (n, {', '.join(map(str, where))})")
-        if all(fits):
-            raise ValueError(
-                f"whether classes come second or last in outputs {shape} cannot be told: forward="
-            )
+            raise ValueError(misfit(shape[1:], where))
         return replace(task, last=fits[0])
 
     @property
@@ -238,44 +270,141 @@ def is_mean(loss, outputs, targets):
     return near and bool((both[0] - both[1]).norm() <= MEAN * both[0].norm())
 
 
-def shifted(targets):
-    """What a causal language model is asked at each position: the next token."""
-    return torch.cat([targets[:, 1:], torch.full_like(targets[:, :1], IGNORED)], 1)
+@torch.no_grad()
+def settled(network, loss, seed):
+    """(:class:`Task`, lines to be said) of a :class:`.network.Network`, whose targets may be masked.
 
-
-def understood(task, outputs, stated, rows, states):
-    """(task, a line to be said or None), where the network returned a loss of its own for a few examples.
-
-    stated : that loss. Where it is that of the outputs shifted by one, as causal language models have it, so
-    are the targets; where it is neither, the network's own loss is the task's.
-    states : callable, targets of these examples → the network's own loss, or None. Asked where both fit, as
-    with an untrained network, which answers much the same everywhere: the first token is nobody's next one.
+    Raises ValueError where it cannot be told, and for targets that do not fit the outputs.
     """
-    targets = task.targets
+    lines = _without_padding(network)
+    rows, targets = network.few, network.data.targets
+    outputs = outputs_of(returned := network.answer(rows))
+    if loss is None:
+        _require_axis_of_classes(network, targets, outputs)
+    task = Task.of(targets, _last(outputs, targets), loss, seed)
+    if loss is None and network.key and loss_in(returned) is not None:
+        task, line = _with_own_loss(task, network)
+        lines += line
+    if task.own is not None and not _is_mean(network, task):
+        task = replace(task, whole=True)
+        lines.append("the loss is no mean over examples: it is taken of all that an instrument sees at once")
+    return task, lines
+
+
+def _without_padding(network):
+    """Take padding out of the network's targets, if it has one for each position; lines to be said."""
+    mask, data = network.mask, network.data
+    targets = data.targets
+    if mask is None or targets.shape[1:2] != mask.shape[1:]:
+        return []
+    numbers = targets.is_floating_point()
+    if targets.ndim > (3 if numbers else 2) or not _by_position(network, mask.shape[1]):
+        return []
+    nothing = ~mask.to(targets.device).view(*mask.shape, *[1] * (targets.ndim - 2)).expand_as(targets)
+    hidden = targets.masked_fill(nothing, math.nan if numbers else IGNORED)
+    known, before = (~v.isnan() if numbers else v != IGNORED for v in (hidden, targets))
+    if not known.any() or known.equal(before):
+        return []
+    network.data = replace(data, targets=hidden)
+    return ["targets at positions that the mask hides do not count"]
+
+
+def _by_position(network, length):
+    """Whether the network answers for each position of its inputs."""
+    if getattr(getattr(network.model, "config", None), "is_encoder_decoder", False):
+        return False  # its targets are those of other positions
+    batch, shorter = network.data.rows(network.few), None
+    now = outputs_of(network.returned(batch))
+    try:
+        shorter = outputs_of(network.returned(masks.cut(batch, length)))
+    except (RuntimeError, ValueError):  # it takes one length alone
+        pass
+    return 1 in masks.places(now, shorter, length)
+
+
+def _last(outputs, targets):
+    """Outputs (n, T, T) for classes (n, T) with one class more, which is nobody's: the last axis is it."""
+    length = tuple(targets.shape[1:])
+    if targets.is_floating_point() or len(length) != 1 or tuple(outputs.shape[1:]) != 2 * length:
+        return outputs
+    return functional.pad(outputs, (0, 1), value=IMPOSSIBLE)
+
+
+def _require_axis_of_classes(network, targets, outputs):
+    """Raise ValueError for outputs (n, T, T) for classes (n, T), unless the T positions come in."""
+    shape, where = tuple(outputs.shape[1:]), tuple(targets.shape[1:])
+    if targets.is_floating_point() or len(where) != 1 or shape != 2 * where:
+        return
+    tokens = (v for v in leaves(network.data.inputs) if not v.is_floating_point())
+    if network.key is None and not any(tuple(v.shape[1:2]) == where for v in tokens):
+        raise ValueError(
+            f"whether classes come second or last in outputs {tuple(outputs.shape)} cannot be told: "
+            "give examples of another length"
+        )
+
+
+def _tried(task):
+    """Examples that tell losses apart: of as many classes as there are, and spread over all."""
+    rows = task.labelled(torch.arange(len(task.targets), device=task.targets.device))
+    some = positions(len(rows), TRIED)
+    if task.classes and not task.positions:  # the first of each class
+        firsts = np.unique(task.targets[rows].cpu(), return_index=True)[1]
+        some = list(dict.fromkeys([*firsts[positions(len(firsts), TRIED)].tolist(), *some]))[:TRIED]
+    return rows[sorted(some)]
+
+
+def _is_mean(network, task):
+    """Whether the task's own loss is a mean over its examples."""
+    rows = _tried(task)
+    targets = task.targets[rows]
+    try:
+        if not task.stated:
+            return is_mean(task.loss, network(rows), targets)
+        parts = [(task.loss(network(part), task.targets[part]), part) for part in rows.split(3)]
+        weights = [task.weight(task.targets[part]) for _, part in parts]
+        mean = sum(float(loss) * w for (loss, _), w in zip(parts, weights, strict=True)) / sum(weights)
+        return abs(float(task.loss(network(rows), targets)) - mean) <= 1e-4 * abs(mean)
+    except (RuntimeError, ValueError, TypeError, IndexError):
+        return False  # a loss that wants several examples
+
+
+def _with_own_loss(task, network):
+    """(task, lines) where the network returns a loss of its own.
+
+    Where it is that of the outputs shifted by one, as causal language models have it, so are the targets;
+    where it is neither that nor the task's, the network's own loss is the task's.
+    """
+    rows, targets = _tried(task), task.targets
+    outputs = outputs_of(returned := network.answer(rows))
+    outputs, stated = _last(outputs, targets), float(loss_in(returned))
     mean = float(task.loss(outputs, targets[rows]))
     plain = _near(mean, stated)
     if task.classes and targets.ndim == 2:
-        following = shifted(targets)
+        following = torch.cat([targets[:, 1:], torch.full_like(targets[:, :1], IGNORED)], 1)
         if _near(task.loss(outputs, following[rows]), stated) and not (
-            plain and _first(targets[rows], states)
+            plain and _asks_for_the_first(network, targets[rows], rows)
         ):
             line = "each position is asked for the next token, as the network's own loss has it"
-            return replace(task, targets=following, called="cross-entropy of the next token"), line
+            return replace(task, targets=following, called="cross-entropy of the next token"), [line]
     if plain:
-        return task, None
+        return task, []
     line = (
         f"the loss is the network's own: {stated:.4g} for {len(rows)} examples, where the {task.called} "
         f"of its outputs is {mean:.4g} (loss= for another)"
     )
-    return replace(task, own=stated_loss, stated=True, called="the network's own"), line
+    return replace(task, own=stated_loss, stated=True, called="the network's own"), [line]
 
 
-def _first(targets, states):
-    """Whether the network has a loss where the first position alone has a class."""
+def _asks_for_the_first(network, targets, rows):
+    """Whether the network has a loss where the first position alone has a class.
+
+    An untrained network answers much the same everywhere, so that both losses fit: the first token is
+    nobody's next one.
+    """
     first = torch.full_like(targets, IGNORED)
     first[:, 0] = targets[:, 0].clamp_min(0)
-    stated = states(first)
-    return stated is None or (math.isfinite(stated) and stated > 0)
+    stated = loss_in(network.answer(rows, first))
+    return stated is None or (math.isfinite(stated) and float(stated) > 0)
 
 
 def _near(mine, stated):

@@ -3,15 +3,14 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import nn
 
 from alignbook.errors import AlignbookError, on_one_line
 
-from .network import some
-from .untouched import copy_of
+from .copies import copied
+from .parameters import some
 
 CHECKPOINT_KEYS = ("state_dict", "model_state_dict", "model")  # where trainers keep the weights
 PREFIXES = ("_orig_mod.", "module.", "model.")  # of compiled networks, of DDP's, of Lightning's
@@ -170,34 +169,15 @@ def _beginnings(names):
     return dict.fromkeys(["", *(".".join(p[:i]) + "." for p in parts for i in range(1, len(p)))])
 
 
-class Fitted(NamedTuple):
-    """``network``: a copy with the weights, or None and ``why`` they do not fit; ``state``: the weights under
-    the network's names; ``left``: a line on what is left over, or None.
-    """
+def filled(network: nn.Module, state: Mapping) -> tuple[nn.Module | None, str | None]:
+    """(a copy of the network with these weights, None), or (None, why they do not fit).
 
-    network: nn.Module | None
-    state: dict
-    why: str | None
-    left: str | None
-
-
-def fitted(network: nn.Module, state: Mapping) -> Fitted:
-    """:class:`Fitted` of a state dict.
-
-    A linear or convolutional layer of another number of outputs, as another head has it, takes their shape.
     Integers that one of the two does not keep, such as counts of batches, are left as they are. Weights that
     the network ties to others, as language models do with their heads, need not be there twice: safetensors
     keeps them once.
     """
-    state, left = matched(state, network.state_dict())
-    copy, why = _filled(network, state)
-    return Fitted(copy, state, why, left)
-
-
-def _filled(network, state):
-    """(a copy of the network with these weights, None), or (None, why they do not fit)."""
-    copy = copy_of(network)
-    own = copy.state_dict()
+    network = copied(network)
+    own = network.state_dict()
     given = {v.data_ptr() for name, v in own.items() if name in state and v.numel()}
     missing = [
         name for name, v in own.items()
@@ -207,25 +187,16 @@ def _filled(network, state):
     if missing or extra:
         what = [f"lack {some(missing)}"] * bool(missing) + [f"have {some(extra)} beside"] * bool(extra)
         return None, f"its weights {' and '.join(what)}"
-    odd = [
-        name for name in state
-        if name in own and own[name].shape != state[name].shape and not _resized(copy, name, state[name])
-    ]  # fmt: skip
-    if odd:
+    if odd := [name for name in state if name in own and own[name].shape != state[name].shape]:
         return None, f"its weights have other shapes: {some(odd)}"
-    copy.load_state_dict(state, strict=False)
-    return copy, None
+    network.load_state_dict(state, strict=False)
+    return network, None
 
 
-def _resized(model, name, values):
-    """Give a layer another number of outputs, where its weight or bias can take it; whether it could."""
-    place, _, parameter = name.rpartition(".")
-    module = model.get_submodule(place)
-    old = getattr(module, parameter)
-    kinds = {nn.Linear: "out_features", nn.Conv1d: "out_channels", nn.Conv2d: "out_channels"}
-    size = next((size for kind, size in kinds.items() if isinstance(module, kind)), None)
-    if size is None or values.ndim != old.ndim or values.shape[1:] != old.shape[1:]:
-        return False
-    setattr(module, parameter, nn.Parameter(torch.empty_like(values, dtype=old.dtype, device=old.device)))
-    setattr(module, size, len(values))
-    return True
+def state_of(given, what: str) -> Mapping:
+    """The state dict of a state dict, a checkpoint or a path. Raises ValueError for anything else."""
+    state = read(given) if isinstance(given, str | Path) else unpacked(given)
+    if not isinstance(state, Mapping) or not any(isinstance(v, torch.Tensor) for v in state.values()):
+        kind = "a dict without tensors" if isinstance(state, Mapping) else type(state).__name__
+        raise ValueError(f"{what} must be an nn.Module, a state dict, a checkpoint or its path, not {kind}")
+    return state

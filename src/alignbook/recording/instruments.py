@@ -11,22 +11,21 @@ import torch
 from torch import nn
 
 from alignbook.errors import on_one_line
-from alignbook.kernels.lanczos import lanczos
 from alignbook.metrics import misalignment, patch_covariance, weight_deviation
-from alignbook.probing import budget, memory, weights
-from alignbook.probing.curvature import asymmetry, hessian
+from alignbook.probing import budget, weights
+from alignbook.probing.curvature import asymmetry, eigenpairs
 from alignbook.probing.errors import DoesNotApply
 from alignbook.probing.features import spectra
-from alignbook.probing.instruments import first_layer, mean_loss, tangent as tangents
+from alignbook.probing.instruments import first_layer, mean_loss
 from alignbook.probing.network import Network
-from alignbook.probing.tangents import NONE, named_weights
+from alignbook.probing.tangents import NONE, named_weights, tangent as tangents
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 COORDINATES = 1024  # of a layer's features at most, drawn at random, the same ones at every step
 TANGENT = 64  # examples: time and memory grow with their square
 CURVED = 128
 TOLERANCE = 0.1  # of the curvature's residual over the eigenvalue; its own error is about the square
-PRODUCTS = 60  # with the Hessian at most
+BASIS, PRODUCTS = 20, 60  # vectors, and products with the Hessian, at most
 WHOLE = ("", "")
 
 
@@ -78,35 +77,29 @@ def alignment(subject):
 
 def tangent(subject):
     """Alignment of each layer's tangent kernel with the labels (Lou et al. 2022, Equation 7)."""
-    network, task = subject.network, subject.task
+    network = subject.network
     with torch.no_grad():
         if not network(network.few).isfinite().all():
             raise DoesNotApply("the network's outputs are not finite")
-    most = memory.room("tangent", network, task, subject.rows, None, budget.Limits())
-    table = tangents(network, task, subject.rows, subject.seed, most=min(most, TANGENT), chance=False)
-    whose = zip(table["layer"], table["parameter"], strict=True)
-    values = dict(zip(whose, table["alignment"].astype(float), strict=True))
-    if not np.isfinite(table["alignment"]).any():
+    table = tangents(network, subject.task, subject.rows, subject.seed, most=TANGENT, chance=False)
+    subject.said.extend(table.attrs["said"])
+    values = table.set_index(["layer", "parameter"])["alignment"].astype(float)
+    if not np.isfinite(values).any():
         raise DoesNotApply("every layer's kernel is constant")
-    subject.left.update({
-        layer if parameter == "weight" else f"{layer} {parameter}": "its kernel is constant"
-        for (layer, parameter), value in values.items() if not np.isfinite(value)
-    })  # fmt: skip
-    return {name: value for name, value in values.items() if np.isfinite(value)}
+    for layer, parameter in values.index[~np.isfinite(values)]:
+        whose = layer if parameter == "weight" else f"{layer} {parameter}"
+        subject.left[whose] = "its kernel is constant"
+    return values[np.isfinite(values)].to_dict()
 
 
 def curvature(subject):
     """The eigenvalue of largest magnitude of the loss's Hessian (ICLR 2020 submission, Figure 3a)."""
-    task = subject.task
-    rows = task.labelled(subject.rows)
-    if not len(rows):
-        raise DoesNotApply("none of these examples has a class")
+    rows = subject.task.labelled(subject.rows)
     rows = budget.spread(rows, min(CURVED, len(rows)))
-    product = hessian(subject.network, task, rows, CURVED, least=2)
-    pairs = lanczos(
-        product, product.size, 1, TOLERANCE, 20, PRODUCTS, subject.seed, product.dtype, product.device
+    product, pairs = eigenpairs(
+        subject.network, subject.task, rows, subject.seed, 1, TOLERANCE, BASIS, PRODUCTS
     )
-    if line := asymmetry(product, product, subject.seed):
+    if line := asymmetry(product, subject.seed):
         subject.said.append(line)
     return {WHOLE: float(pairs.values[0])}
 
@@ -161,5 +154,5 @@ INSTRUMENTS = {
 def why(error):
     """One line on why an instrument has no number."""
     if isinstance(error, DoesNotApply):
-        return on_one_line(error).removesuffix(" (--memory)")
+        return on_one_line(error)
     return f"{type(error).__name__}: {on_one_line(error)}"

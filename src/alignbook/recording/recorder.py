@@ -1,9 +1,8 @@
 """A recorder: the instruments on one network again and again while it trains."""
 
-import csv
+import io
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,28 +10,26 @@ import pandas as pd
 import torch
 from torch import nn
 
+from alignbook import system
 from alignbook.errors import on_one_line
 from alignbook.installed import extras
 from alignbook.metrics.checks import integer
-from alignbook.metrics.evaluation import evaluation_mode
-from alignbook.probing import budget, given, settling, weights
-from alignbook.probing.budget import MEMORY, duration
+from alignbook.probing import budget, weights
+from alignbook.probing.copies import copied, measurable, random_states_kept, unwrapped
 from alignbook.probing.data import cast, gathered
 from alignbook.probing.errors import OutOfTime
-from alignbook.probing.measurable import measurable
-from alignbook.probing.network import Network, device_of, unwrapped
-from alignbook.probing.parameters import TRAINABLE, checked, chosen, lines, only
-from alignbook.probing.untouched import random_states_kept, untouched
+from alignbook.probing.network import Network, device_of
+from alignbook.probing.parameters import TRAINABLE, checked, chosen, lines, require
+from alignbook.probing.task import function, reader_loss, settled
 
 from .instruments import INSTRUMENTS, Subject, why
 from .schedule import Budget, due
-from .state import COLUMNS, rows_of, taken
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+COLUMNS = ["step", "instrument", "layer", "parameter", "value"]
 FREE = "loss"  # is recorded whatever the budget: one forward pass
-BATCH = 128  # examples at once
 DEFAULT = ("loss", "alignment", "tangent", "curvature", "deviation")
 clock = budget.clock
 
@@ -108,10 +105,10 @@ class Recorder:
 
     Notes
     -----
-    The network is measured in evaluation mode. Afterwards its weights, buffers, modes, attributes and all
-    random states are restored bit for bit, so training continues exactly as it would without a recorder. The
-    wrappers of DistributedDataParallel and torch.compile are removed for measuring, and only rank 0 records.
-    An instrument that does not apply or fails is left out, and ``left_out`` gives the reason.
+    A copy of the network is measured, in evaluation mode, and all random states are restored, so training
+    continues exactly as it would without a recorder. The wrappers of DistributedDataParallel and
+    torch.compile are left off the copy, and only rank 0 records. An instrument that does not apply or fails
+    is left out, and ``left_out`` gives the reason.
 
     The instruments are those of the probe, always on the same number of examples: at most 64 for ``tangent``
     and 128 for ``curvature``. ``alignment`` uses at most 1,024 coordinates of a layer's input, drawn at
@@ -149,11 +146,13 @@ class Recorder:
         checked(parameters)
         self._instruments = _named(instruments)
         self._due, self._budget = due(at), Budget(share)
-        loss, forward, start = given.loss(loss), given.forward(forward), _start(start)
+        self._loss, self._forward = reader_loss(loss), function(forward, "forward", "model and inputs")
+        if start is not None and not isinstance(start, nn.Module):
+            start = weights.state_of(start, "start")
         with random_states_kept():  # a DataLoader that shuffles draws from the global generator
             read, _ = gathered(data, examples=examples, least=1, floats=None)
         self._data = read.each(lambda values: values.detach().clone())
-        self._loss, self._forward, self._seed, self._parameters = loss, forward, seed, parameters
+        self._seed, self._parameters = seed, parameters
         self._start = None if start is None else _weights(start)
         self._known: tuple | None = None  # what the network is asked and how it is called
         self._rows: dict[tuple[int, str], dict[tuple[str, str], float]] = {}
@@ -177,9 +176,8 @@ class Recorder:
         if _leads() and n != self._last:
             self._last = n
             try:
-                model = unwrapped(model)
                 if self._start is None and not self._continued:
-                    self._start = _weights(model)
+                    self._start = _weights(unwrapped(model))
                 if self._due(n):
                     self._record(model, n)
             except Exception as error:  # no fault of a look ends the training
@@ -200,42 +198,31 @@ class Recorder:
     @property
     def costs(self) -> pd.DataFrame:
         """How often each instrument was recorded and skipped, its seconds, and their share of training."""
-        b = self._budget
-        rows = [
-            (name, b.records.get(name, 0), b.skipped.get(name, 0), b.seconds.get(name, 0.0))
-            for name in self._instruments
-        ]
+        rows = [(name, *astuple(self._budget.cost(name))[:3]) for name in self._instruments]
         table = pd.DataFrame(rows, columns=["instrument", "recorded", "skipped", "seconds"])
-        return table.assign(share=table["seconds"] / b.trained if b.trained else float("nan"))
+        trained = self._budget.trained
+        return table.assign(share=table["seconds"] / trained if trained else float("nan"))
 
     def to_csv(self, path: str | Path) -> None:
-        """Write :attr:`table`, whole or not at all; :meth:`read_csv` of a new recorder takes it up again.
-
-        Raises OSError where ``path`` cannot be written.
-        """
+        """Write :attr:`table`, whole or not at all; :meth:`read_csv` of a new recorder takes it up again."""
         text = self.table.to_csv(index=False, na_rep="nan")  # an empty field would be no number
-        part = Path(f"{path}.part")
-        try:
-            part.write_text(text, encoding="utf-8")
-            part.replace(path)
-        except OSError as error:  # of the path that the reader knows
-            raise OSError(error.errno, error.strerror, str(path)) from None
-        finally:
-            with suppress(OSError):  # nothing is there where all went well
-                part.unlink()
+        system.replace(Path(path), text.encode("utf-8"))
 
     def read_csv(self, path: str | Path) -> None:
         """Take up the rows of a run that goes on; ``deviation`` then needs ``start=``.
 
-        Raises ValueError where the file is no such table, is cut off, or names an instrument that is neither
-        built in nor one of this recorder's.
+        Raises ValueError where the file is no such table or is cut off.
         """
         try:
             text = Path(path).read_text(encoding="utf-8-sig")  # spreadsheets put a mark before it
-            rows = rows_of(text, {*INSTRUMENTS, *self._instruments})
-        except (ValueError, csv.Error) as error:
+            table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+            if list(table) != COLUMNS or table.isna().any(axis=None) or not text.endswith("\n"):
+                raise ValueError(f"it is cut off, or its columns are not {', '.join(COLUMNS)}")
+            table = table.astype({"step": int, "value": float})
+        except ValueError as error:
             raise ValueError(f"{path} is no recorder's table: {on_one_line(error)}") from None
-        self._rows |= rows
+        for step, name, layer, parameter, value in table.itertuples(index=False):
+            self._rows.setdefault((step, name), {})[layer, parameter] = value
         self.goes_on()
 
     def goes_on(self) -> None:
@@ -251,15 +238,26 @@ class Recorder:
             [step, name, [[*whose, value] for whose, value in values.items()]]
             for (step, name), values in self._rows.items()
         ]
-        state = {"rows": rows, "start": self._start, "budget": self._budget.state_dict()}
+        costs = {name: asdict(cost) for name, cost in self._budget.costs.items()}
+        state = {"rows": rows, "start": self._start, "trained": self._budget.trained, "costs": costs}
         return state | {"left_out": dict(self.left_out), "unfit": sorted(self._unfit)}
 
     def load_state_dict(self, state: Mapping) -> None:
         """Go on from :meth:`state_dict`. Raises ValueError for another thing, and then changes nothing."""
-        fields = taken(state)
-        vars(self._budget).update(fields["budget"])
-        self._rows, self.left_out, self._unfit = fields["rows"], fields["left_out"], fields["unfit"]
-        self._start = self._start if fields["start"] is None else fields["start"]
+        try:
+            rows = {
+                (int(step), str(name)): {
+                    (layer, parameter): float(value) for layer, parameter, value in values
+                }
+                for step, name, values in state["rows"]
+            }
+            spent = Budget(self._budget.share, float(state["trained"]), state["costs"])
+            start = None if state["start"] is None else _weights(state["start"])
+            left_out, unfit = dict(state["left_out"]), set(state["unfit"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"this is no recorder's state: {type(error).__name__}: {error}") from None
+        self._rows, self._budget, self.left_out, self._unfit = rows, spent, left_out, unfit
+        self._start = self._start if start is None else start
         self._continued = self._continued or bool(self._rows)
         self._stopped = self._last = None
 
@@ -280,74 +278,68 @@ class Recorder:
         return step, [*self._instruments, name].index(name)
 
     def _record(self, model, n):
-        names = chosen(model, self._parameters)
-        self.said = tuple(dict.fromkeys([*self.said, *lines(model, self._parameters)]))
-        with untouched(model), measurable(model), only(model, names):
-            network = self._network(model)
-            device = network.data.targets.device
-            rows = torch.arange(len(network.data), device=device)
-            subject = Subject(network, rows, self._settled, self._start, self._seed)
-            with evaluation_mode(network), torch.autocast(device.type, enabled=False):
-                for name in self._instruments:
-                    if name in self._unfit:
-                        continue
-                    if name == FREE or self._budget.allows(name):
-                        self._look(name, subject, n)
-                    else:
-                        self._too_long(name, n, self._budget.last.get(name))
+        model = copied(model)
+        require(model, set(chosen(model, self._parameters)))
+        self._say(lines(model, self._parameters))
+        device = device_of(model)
+        kinds = [p.dtype for p in model.parameters() if p.is_floating_point()]
+        # Floats in the network's precision, where they have another.
+        data = self._data.to(device).each(lambda v: v if v.dtype in kinds else cast(v, (*kinds, None)[0]))
+        network = Network(model, data, self._forward)
+        rows = torch.arange(len(data), device=device)
+        subject = Subject(network, rows, self._settled, self._start, self._seed)
+        with measurable(device):
+            for name in self._instruments:
+                if name in self._unfit:
+                    continue
+                if name == FREE or self._budget.allows(name):
+                    self._look(name, subject, n)
+                else:
+                    takes = f"it takes about {budget.duration(self._budget.cost(name).last)}, and "
+                    self._skip(name, n, takes)
 
     def _look(self, name, subject, n):
         """Record one instrument, or say in ``left_out`` why there is no number."""
-        began = clock()
+        began, cost = clock(), self._budget.cost(name)
         subject.network.until = float("inf") if name == FREE else budget.clock() + self._budget.left
         subject = replace(subject, left={}, said=[])
         try:
             values = self._instruments[name](subject)
-        except OutOfTime:
-            self._budget.stop(name, clock() - began)
-            self._too_long(name, n, None)
-            return
         except Exception as error:  # a reader's network, loss or instrument may fail in any way
-            self._budget.lose(name, clock() - began)
+            cost.seconds += clock() - began
+            if isinstance(error, OutOfTime):
+                cost.last, cost.skipped = 2 * (clock() - began), cost.skipped + 1
+                self._skip(name, n)
+                return
             self.left_out[name] = f"step {n}: {why(error)}"
             if not any(seen == name for _, seen in self._rows):
                 self._unfit.add(name)
             return
-        self._budget.spend(name, clock() - began)
+        cost.last, cost.recorded = clock() - began, cost.recorded + 1
+        cost.seconds += cost.last
         self._rows[n, name] = values
-        if subject.said and not any(line.startswith(f"{name}: ") for line in self.said):
-            self.said = (*self.said, *(f"{name}: {line}" for line in subject.said))
+        if not any(line.startswith(f"{name}: ") for line in self.said):
+            self._say(f"{name}: {line}" for line in subject.said)
         self.left_out |= {f"{name} of {layer}": f"step {n}: {why}" for layer, why in subject.left.items()}
 
-    def _too_long(self, name, n, needed):
-        takes = "" if not needed else f"it takes about {duration(needed)}, and "
-        may = duration(max(self._budget.left, 0.0))
+    def _skip(self, name, n, takes=""):
+        may = budget.duration(max(self._budget.left, 0.0))
         self.left_out[name] = f"step {n}: {takes}recording may take {may} (share=)"
 
-    def _network(self, model):
-        """The network and its examples where it is, floats in its precision where they have another."""
-        device = device_of(model)
-        kinds = [p.dtype for p in model.parameters() if p.is_floating_point()]
-        data = self._data.to(device).each(lambda v: v if v.dtype in kinds else cast(v, (*kinds, None)[0]))
-        network = Network(model, data, self._forward)
-        network.batch = BATCH
-        return network
+    def _say(self, remarks):
+        self.said = tuple(dict.fromkeys([*self.said, *remarks]))
 
     def _settled(self, network):
         """The task, settled when it is first asked for, from what the network returns for two examples."""
         if self._known is None:
-            rows = network.few
-            lines = network.prepared(rows)
+            _, remarks = network.prepared(network.few)
             before = network.data.targets
-            task, remarks = settling.settled(network, self._loss, self._seed)
+            task, more = settled(network, self._loss, self._seed)
             if network.data.targets is not before:  # some are padding
                 self._data = replace(self._data, targets=network.data.targets.cpu())
-            with torch.no_grad():
-                network.fit(network(rows), MEMORY)
-            self.said = tuple(dict.fromkeys([*self.said, *lines, *remarks]))
-            called = network.key, network.changes, network.batch
-            self._known = replace(task, targets=task.targets.cpu()), called
-        task, (network.key, network.changes, network.batch) = self._known
+            self._say([*remarks, *more])
+            self._known = replace(task, targets=task.targets.cpu()), network.key, network.batch
+        task, network.key, network.batch = self._known
         return replace(task, targets=task.targets.to(network.data.targets))
 
 
@@ -383,17 +375,6 @@ def _own(function):
         }
 
     return measure
-
-
-def _start(given):
-    """The weights at the start in one of the forms that the recorder takes them in, or None."""
-    if given is None or isinstance(given, nn.Module):
-        return given
-    state = weights.read(given) if isinstance(given, str | Path) else weights.unpacked(given)
-    if isinstance(state, Mapping) and any(isinstance(value, torch.Tensor) for value in state.values()):
-        return state
-    what = "a dict without tensors" if isinstance(state, Mapping) else type(state).__name__
-    raise ValueError(f"start must be an nn.Module, a state dict, a checkpoint or its path, not {what}")
 
 
 def _weights(network):

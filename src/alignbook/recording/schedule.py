@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from numbers import Integral, Real
 
 from alignbook.errors import on_one_line
@@ -40,6 +41,16 @@ def _logarithmic(step):
     return step == round(10 ** (nearest / PER_DECADE))
 
 
+@dataclass
+class Cost:
+    """How often an instrument was recorded and skipped, its seconds in all, and those of the last time."""
+
+    recorded: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    last: float = 0.0
+
+
 class Budget:
     """Seconds of recording, instrument by instrument, held to a share of the seconds of training.
 
@@ -47,42 +58,25 @@ class Budget:
     need twice as long.
     """
 
-    def __init__(self, share):
+    def __init__(self, share, trained=0.0, costs=()):
         number = isinstance(share, Real) and not isinstance(share, bool)
         if share is not None and not (number and 0 < share < math.inf):
             raise ValueError(f"share must be a number above 0, or None for no bound, not {share!r}")
-        self.share, self.trained = share, 0.0
-        self.seconds, self.last, self.records, self.skipped = {}, {}, {}, {}
+        self.share, self.trained = share, trained
+        self.costs = {name: Cost(**cost) for name, cost in dict(costs).items()}
+
+    def cost(self, name):
+        """The :class:`Cost` of an instrument."""
+        return self.costs.setdefault(name, Cost())
 
     @property
     def left(self):
         """Seconds that recording may take now; below 0 where it has taken more than its share."""
         bound = math.inf if self.share is None else max(FREE, self.share * self.trained)
-        return bound - sum(self.seconds.values())
+        return bound - sum(cost.seconds for cost in self.costs.values())
 
     def allows(self, name):
         """Whether the last cost fits the remaining budget; a refusal is counted."""
-        if self.last.get(name, 0.0) <= self.left:
-            return True
-        self.skipped[name] = self.skipped.get(name, 0) + 1
-        return False
-
-    def stop(self, name, seconds):
-        """Count a record that was stopped after so many seconds."""
-        self.last[name] = 2 * seconds
-        self.skipped[name] = self.skipped.get(name, 0) + 1
-        self.lose(name, seconds)
-
-    def lose(self, name, seconds):
-        """Count seconds that led to no record."""
-        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
-
-    def spend(self, name, seconds):
-        """Count one record of the instrument."""
-        self.last[name] = seconds
-        self.lose(name, seconds)
-        self.records[name] = self.records.get(name, 0) + 1
-
-    def state_dict(self):
-        """Plain numbers."""
-        return {name: value for name, value in vars(self).items() if name != "share"}
+        allowed = self.cost(name).last <= self.left
+        self.cost(name).skipped += not allowed
+        return allowed

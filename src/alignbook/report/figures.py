@@ -90,7 +90,7 @@ def _tangent(ax, rows):
         ax.plot(part["depth"] + 1, part["alignment"], marker="o", ms=4, **look)
         if "chance" in part:
             ax.plot(part["depth"] + 1, part["chance"], color=look["color"], ls=":", lw=1.2)
-    ax.set(xlabel="layer, in order of use", ylabel="alignment $A_l$", ylim=(0, None))
+    ax.set(xlabel="layer", ylabel="alignment $A_l$", ylim=(0, None))
     ax.xaxis.get_major_locator().set_params(integer=True)
     _legend_below(ax)  # lines may be anywhere
 
@@ -126,7 +126,7 @@ def _deviation(ax, rows):
     for since, part in groups:
         ax.plot(range(1, len(part) + 1), 100 * part["relative"], "o-", ms=4, label=f"since {plain(since)}")
     ax.axhline(100 * math.sqrt(2), color=GREY, lw=0.8, ls=":")
-    ax.set(xlabel="weight, in order of use", ylabel="‖W − W₀‖ / ‖W₀‖ (%)", ylim=(0, None))
+    ax.set(xlabel="weight", ylabel="‖W − W₀‖ / ‖W₀‖ (%)", ylim=(0, None))
     ax.xaxis.get_major_locator().set_params(integer=True)
     if len(list(groups)) > 1:
         ax.legend(frameon=False)

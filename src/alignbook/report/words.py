@@ -74,13 +74,13 @@ SHOWS = {
     "features": "Share of the labels that lies along the first k singular vectors, for at most six of the "
     "layers, from the input (light) to the outputs (dark). A curve ends where its layer has no further "
     "directions.",
-    "tangent": "Alignment of each layer's tangent kernel with the labels, in the order in which the network "
-    "uses them; dotted, in the same colour: with shuffled labels.",
+    "tangent": "Alignment of each layer's tangent kernel with the labels, in the network's own order; "
+    "dotted, in the same colour: with shuffled labels.",
     "curvature": "The Hessian's eigenvalues by magnitude; bars are their residuals.",
     "slice": "The loss along one random direction, less the loss of the network itself, in the middle; on at "
     "most 256 of the examples.",
-    "deviation": "Length of each weight's change as a share of its length before, in the order in which the "
-    "network uses them; dotted: two independent random layers of one scale.",
+    "deviation": "Length of each weight's change as a share of its length before, in the network's own "
+    "order; dotted: two independent random layers of one scale.",
 }
 
 

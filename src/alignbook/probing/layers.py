@@ -1,0 +1,245 @@
+"""What layers read or return, the examples first, whichever axis the layer has them on.
+
+Lengths cannot tell which axis that is: a recurrent layer may read (time, examples, features), and a graph's
+layer its nodes, however many these are. So the network sees a few examples twice, in two orders: along the
+examples' axis values move as the examples do.
+"""
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from unittest import mock
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
+
+from . import masks
+
+FEW = 8  # examples that are tried
+APART = 0.1  # of the movement that may be left where the examples' axis is known
+ALONE = "tells no examples apart"
+LAST = nn.modules.linear.NonDynamicallyQuantizableLinear  # the last projection of PyTorch's attention
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Where the examples are: each is an ``entry`` of axis ``at``, a ``block`` there, or they ``alternate``.
+
+    >>> Axis(0, "block").first(torch.tensor([1, 2, 3, 4]), 2)
+    tensor([[1, 2],
+            [3, 4]])
+    """
+
+    at: int
+    how: str = "entry"
+
+    def first(self, values, n):
+        """(n, …) with the examples first; None: so many do not fit."""
+        size = values.shape[self.at] if self.at < values.ndim else 0
+        if size != n if self.how == "entry" else size % n or not size:
+            return None
+        if self.how == "entry":
+            return values.movedim(self.at, 0)
+        if self.how == "block":
+            return values.unflatten(self.at, (n, -1)).movedim(self.at, 0)
+        return values.unflatten(self.at, (-1, n)).movedim(self.at + 1, 0)
+
+
+def axis_of(values, others, order):
+    """(the :class:`Axis` of the examples, None), or (None, why there is none).
+
+    others : the values where the examples stand in this order.
+    """
+    n = len(order)
+    if values.shape == others.shape:
+        first_look, second_look = values.double().nan_to_num(), others.double().nan_to_num()
+        moved = float((second_look - first_look).norm())
+        for axis in (Axis(at, how) for how in ("entry", "block", "alternate") for at in range(values.ndim)):
+            first, again = axis.first(first_look, n), axis.first(second_look, n)
+            if first is None:
+                continue
+            if float((again - first[order]).norm()) <= APART * moved if moved else (first == first[:1]).all():
+                return axis, None
+        if not moved:
+            return None, ALONE
+    shape = f"({', '.join(map(str, values.shape))})"
+    return None, f"is {shape} for {n} examples, and no axis follows their order"
+
+
+class Layers:
+    """Called batch by batch, it returns what layers read, or return, the examples first.
+
+    Where a mask hides the position of a sequence, zeros stand.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+    modules : dict
+        {module: its name}.
+    returned : bool
+        Whether the layers' last outputs are meant, or what they read when they are first called.
+
+    Attributes
+    ----------
+    left : dict of str to str
+        Why layers have no values.
+    order : list of str
+        Names in the order of the first calls.
+    """
+
+    def __init__(self, network, modules, returned=False):
+        self.network, self.modules, self.returned = network, modules, returned
+        self.what = "its output" if returned else "what it reads"
+        self.axis, self.places, self.left, self.order = None, {}, {}, []
+
+    def __call__(self, call, n, mask=None, take=lambda name, values: values.clone()):
+        """{name: ``take(name, values (n, …))``} in the order of the calls.
+
+        call : runs the network on the examples of these numbers among n; with a second argument, the length
+        of sequences, it leaves out the last position. It returns {name: a tensor} of what counts as a layer
+        beside them, or None.
+        mask : (n, T) bool, or None.
+        take : an activation that works in place must not change what it returns.
+        """
+        if self.axis is None or (mask is not None and not self.places):
+            self.find_axes(call, n, mask)
+        taken = {}
+
+        def keep(name, thing):
+            if name not in self.axis or (name in taken and not self.returned):
+                return
+            values = values_of(thing)
+            values = self.axis[name].first(values, n) if isinstance(values, torch.Tensor) else None
+            if values is None:
+                self.left[name] = f"{self.what} has no axis for the examples of every batch"
+                return
+            if mask is not None:
+                values = masks.hidden(values, mask, self.places.get(name, ()))
+            taken[name] = take(name, values)
+
+        self._run(call, torch.arange(n), None, keep)
+        for name in self.axis.keys() - taken.keys():
+            self.left.setdefault(name, "it is not called for every batch")
+        return {name: values for name, values in taken.items() if name not in self.left}
+
+    @torch.no_grad()
+    def _run(self, call, rows, length, keep):
+        watch = returning if self.returned else reading
+        with watch(self.network, self.modules, keep):
+            beside = call(rows, length) or {}
+        for name, values in beside.items():
+            keep(name, values)
+
+    def _seen(self, call, rows, length=None):
+        """{name: values, or why there are none}."""
+        seen = {}
+
+        def keep(name, thing):
+            if name not in seen or self.returned:
+                values = values_of(thing)
+                seen[name] = values.clone() if isinstance(values, torch.Tensor) else values
+
+        self._run(call, rows, length, keep)
+        return seen
+
+    def find_axes(self, call, n, mask):
+        """See on a few examples which axis holds them, and which axes the positions that a mask hides."""
+        few = torch.arange(n)[:: max(1, n // FEW)][:FEW]
+        now, order = self._seen(call, few), torch.arange(len(few)).roll(1)
+        try:
+            others = self._seen(call, few[order])
+        except (RuntimeError, ValueError):  # sequences that must stay sorted by their lengths
+            order = (torch.arange(len(few)) - 1).clamp_min(0)
+            others = self._seen(call, few[order])
+        self.axis, self.order = {}, list(now)
+        for name, values in now.items():
+            axis, why = None, values
+            if isinstance(values, torch.Tensor):
+                again = others.get(name)
+                again = again if isinstance(again, torch.Tensor) else values[:0]
+                axis, why = axis_of(values, again, order) if len(few) > 1 else (Axis(0), None)
+            if axis is None:
+                self.left[name] = f"{self.what} {why}"
+            else:
+                self.axis[name] = axis
+        for name in self.modules.values():
+            if name not in now:
+                self.left[name] = "it is not called"
+        if mask is not None:
+            self._find_places(call, few, now, mask.shape[1])
+
+    def _find_places(self, call, few, now, length):
+        try:
+            shorter = self._seen(call, few, length)
+        except (RuntimeError, ValueError, IndexError):  # the network takes one length alone
+            shorter = None
+        for name, axis in self.axis.items():
+            less = shorter and shorter.get(name)
+            less = axis.first(less, len(few)) if isinstance(less, torch.Tensor) else None
+            if shorter is None or less is not None:
+                self.places[name] = masks.places(axis.first(now[name], len(few)), less, length)
+
+
+def values_of(thing):
+    """The tensor of what a module reads or returns, real floats; or, as a text, why there is none.
+
+    Of a tuple or an object it is the first, and of a packed sequence (examples, time, features).
+    """
+    if isinstance(thing, PackedSequence):
+        return pad_packed_sequence(thing, batch_first=True)[0].detach()
+    if isinstance(thing, dict):
+        thing = tuple(thing.values())
+    if isinstance(thing, tuple | list) and thing:
+        return values_of(thing[0])
+    if not isinstance(thing, torch.Tensor):
+        return f"is a {type(thing).__name__}, no tensor"
+    if thing.is_nested or thing.layout != torch.strided or not thing.is_floating_point():
+        return f"holds {'nested' if thing.is_nested else thing.dtype} entries".replace("torch.", "")
+    return thing.detach() if thing.ndim else "is a single number"
+
+
+@contextmanager
+def reading(_, modules, keep):
+    """Inside, ``keep(name, what it reads)`` is called as each of the ``modules`` {module: name} runs.
+
+    Attention uses the weights of its last projection without calling it, which counts as a call.
+    """
+    weights = {id(m.weight): name for m, name in modules.items() if isinstance(m, LAST)}
+    plain = functional.linear
+
+    def linear(values, weight, bias=None):
+        if id(weight) in weights:
+            keep(weights[id(weight)], values)
+        return plain(values, weight, bias)
+
+    def entering(name):
+        def hook(module, given, named):
+            keep(name, given[0] if given else next(iter(named.values()), None))
+
+        return hook
+
+    with ExitStack() as stack:
+        for module, name in modules.items():
+            hook = module.register_forward_pre_hook(entering(name), with_kwargs=True)
+            stack.callback(hook.remove)
+        if weights:
+            stack.enter_context(mock.patch.object(functional, "linear", linear))
+        yield
+
+
+@contextmanager
+def returning(network, modules, keep):
+    """Inside, ``keep(name, what it returns)`` is called as each of the ``modules`` {module: name} has run.
+
+    Of attention's last projection, which is not called, that is what attention itself returns.
+    """
+    called = {id(m.out_proj): m for m in network.modules() if isinstance(m, nn.MultiheadAttention)}
+    with ExitStack() as stack:
+        for module, name in modules.items():
+
+            def hook(module, given, output, name=name):
+                keep(name, output)
+
+            stack.callback(called.get(id(module), module).register_forward_hook(hook).remove)
+        yield
