@@ -40,6 +40,8 @@ def test_list_show_status_claims_print_text_and_json(checkout):
     printed = checkout.call("claims")[1].splitlines()
     assert printed[0] == "holds  toy/fig99_toy#above (quick, headline)"
     assert printed[-2:] == ["1 claims: 1 holds", "1 headlines: 1 holds"]
+    checkout.notebook.write_text(checkout.notebook.read_text().replace("above: holds", "above: open"))
+    assert checkout.call("claims")[1].endswith("to reword: toy/fig99_toy (above: holds, not open)\n")
     lines = checkout.call("status")[1].splitlines()
     assert lines[0].split() == ["notebook", "profile", "stored", "stale", "drifted", "diverged"]
     assert lines[2].split() == ["toy/fig99_toy", "quick", "3", "of", "3", "0", "0", "0"]

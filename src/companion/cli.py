@@ -341,7 +341,7 @@ def _stored(notebook):
 
 
 def _claims(options):
-    from companion import claims, records
+    from companion import claims, findings, records
 
     judged = records.stored(notebook.name for notebook in notebooks.every())
     errors = dict.fromkeys(str(each) for each in judged.values() if isinstance(each, AlignbookError))
@@ -364,6 +364,10 @@ def _claims(options):
     heads = [row for row in rows if row["headline"]]
     print(f"\n{len(rows)} claims: {_counts(rows, claims.OUTCOMES)}")
     print(f"{len(heads)} headlines: {_counts(heads, claims.OUTCOMES)}")
+    for name, record in judged.items():
+        if isinstance(record, records.Record) and not record.finding.fits:
+            differing = findings.differing(notebooks.find(name).front.get("stands_on", {}), record.claims)
+            print(f"finding to reword: {name} ({'; '.join(differing) or 'it names what was not measured'})")
     return 2 if errors else 0
 
 
