@@ -1,5 +1,6 @@
 """How figures look on a light and on a dark ground."""
 
+import ast
 import re
 
 import matplotlib.pyplot as plt
@@ -10,6 +11,7 @@ from nbformat import v4
 from alignbook import paths
 from companion.pages import style
 from companion.pages.execution import _as_stored
+from companion.runs import notebooks
 
 
 def luminance(colour):
@@ -91,3 +93,16 @@ def test_drawn_or_executed_twice_a_page_is_the_same():
 
     assert drawn() == drawn()
     assert executed("now") == executed("later")
+
+
+BANDS = ("lineplot", "pointplot", "barplot", "regplot")  # of seaborn, by bootstrap if nothing else is said
+
+
+@pytest.mark.parametrize("book", notebooks.every(), ids=lambda book: book.name)
+def test_two_builds_draw_the_same_bands(book):
+    calls = [node for cell in notebooks.cells(book) for node in ast.walk(ast.parse(cell))]
+    calls = [node for node in calls if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    for call in calls:
+        options = {word.arg: ast.unparse(word.value) for word in call.keywords}
+        bootstrapped = "ci" in options.get("errorbar", "ci") and options.get("estimator") != "None"
+        assert call.func.attr not in BANDS or not bootstrapped or "seed" in options, ast.unparse(call)
