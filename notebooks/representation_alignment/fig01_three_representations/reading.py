@@ -11,7 +11,6 @@ from .design import OTHER
 
 FITTED = 1e-10  # of the labels' mean square: what least squares may leave of labels that it fits
 PRINTED_POINTS = 1000  # Section 3
-PRINTED_START = 200.0  # ‖y‖² of these (Section 4.2)
 PRINTED_TAU = 8.0  # "about 8": where most of the ReLU network's alignment is still there (Section 4.2)
 PRINTED_SHARE = PRINTED_TAU / math.sqrt(PRINTED_POINTS)  # the same over √n
 
@@ -101,11 +100,6 @@ STATEMENTS = [
         post_hoc="added after runs at other settings",
     ),
     Statement(
-        "test", "The test error differs, too: early on it is lowest on the ReLU network's features.",
-        source="Figure 1, Section 3; that it is lowest is ours", ours=True, each=bandwidths, **ERROR,
-        of=lambda t, p, rbf: ahead(-errors(t, p, "test_error"), rbf),
-    ),
-    Statement(
         "most",
         f"At τ/√n of about {PRINTED_SHARE:.2f}, a threshold of about {PRINTED_TAU:g} for the paper's "
         f"{PRINTED_POINTS} points, the ReLU network keeps most of its alignment.",
@@ -126,9 +120,5 @@ NUMBERS = [
     Number(
         "error", "training error early on", lambda t, p, name: errors(t, p, "train_error").get(name),
         each=lambda p: [Case(name, "", {"name": name}) for name in ("relu", "rbf", OTHER, "dictionary")],
-    ),
-    Number(
-        "start", f"squared length of the labels, per {PRINTED_POINTS} points",
-        lambda t, p: PRINTED_POINTS * squares(t), paper=PRINTED_START,
     ),
 ]  # fmt: skip

@@ -1,10 +1,12 @@
 """Whether training raises alignment in every setting, and what depth does to it (Figures 6, 17, 18)."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 
 from companion.over_seeds import at, curves, difference, once, weakest
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, least
 
 from ..shared.curve_order import LARGER
 from ..shared.names import by_set, title
@@ -91,16 +93,16 @@ def rise(table, parameters, datasets, shallow, deep):
 
 
 def rises(parameters):
-    """Cases: up to the base's depth on every data set, and beyond it on each."""
+    """Cases: up to the base's depth on every data set, and beyond it on tables and on images."""
     depths, sets = sorted(parameters["depths"]), parameters["datasets"]
     first = {"datasets": sets, "shallow": depths[0], "deep": BASE.depth}
     cases = [Case("to-base", f"from {depths[0]} to {BASE.depth} layers, on every data set", first)]
-    if depths[-1] <= BASE.depth:
-        return cases
-    words = f"from {BASE.depth} to {depths[-1]} layers"
+    words, beyond = f"from {BASE.depth} to {depths[-1]} layers", {"shallow": BASE.depth, "deep": depths[-1]}
+    kinds = {"tables": [d for d in sets if d in SQUARES], "images": [d for d in sets if d not in SQUARES]}
     return cases + [
-        Case(name, f"{words}, {title(name)}", {"datasets": [name], "shallow": BASE.depth, "deep": depths[-1]})
-        for name in sets
+        Case(name, f"{words}, {', '.join(map(title, of_kind))}", {"datasets": of_kind, **beyond})
+        for name, of_kind in kinds.items()
+        if of_kind and depths[-1] > BASE.depth
     ]
 
 
@@ -124,7 +126,6 @@ def overlapping(parameters):
     groups = {
         "activation": ("activations", ["activation"]),
         "depth": ("depths", ["depth"]),
-        "others": ("widths, optimisers and batch sizes", ["width", "optimiser", "batch_size"]),
     }
     if "mnist" not in parameters["datasets"]:
         return []
@@ -146,13 +147,12 @@ STATEMENTS = [
     Statement(
         "raises",
         "Training raises alignment with the training labels above its initial value and above that of the "
-        "inputs, in the setting that gains least.",
-        source="Figures 6 and 17, Section 5", of=least_gain, each=by_set, headline=True, **LARGER,
+        "inputs, in the setting and on the data set that gain least.",
+        source="Figures 6 and 17, Section 5", of=least(least_gain, by_set), headline=True, **LARGER,
     ),
     Statement(
-        "test", "On test data, too, it does so in the setting that gains least.",
-        source="Figure 18, Section 5", each=by_set, **LARGER,
-        of=lambda t, p, dataset: least_gain(t, p, dataset, "test"),
+        "test", "On test data, too, it does so in the setting and on the data set that gain least.",
+        source="Figure 18, Section 5", of=least(partial(least_gain, split="test"), by_set), **LARGER,
     ),
     Statement(
         "depth", "A deeper network aligns better with the training labels.",

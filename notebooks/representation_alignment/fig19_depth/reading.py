@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import at, curves, difference, last, once, ratio, weakest
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, least, pooled
 
 from ..shared.names import by_set
 from .design import DEPTHS, INPUTS, NAMES
@@ -97,7 +97,7 @@ PERCENT = {
     "because": "a twentieth of the inputs' area could hardly be seen between two drawn curves",
 }  # fmt: skip
 HALVINGS = {
-    "above": 0, "matters": 1.0, "unit": "halvings of the area", "each": by_set,
+    "above": 0, "matters": 1.0, "unit": "halvings of the area",
     "because": "a factor of two is seen on a logarithmic axis",
 }  # fmt: skip
 
@@ -105,18 +105,20 @@ STATEMENTS = [
     Statement(
         "deeper",
         "The deeper the untrained network, the farther its alignment drops below the inputs': the smaller of "
-        "the two steps.",
-        source="Figure 19, Section 7.2", of=deeper, headline=True, each=by_set, **PERCENT,
+        "the two steps, mean over the data sets.",
+        source="Figure 19, Section 7.2", of=pooled(deeper, by_set), headline=True, **PERCENT,
     ),
     Statement(
-        "factor", "With each step in depth, the alignment that is left falls by a factor: the smaller one.",
-        source="Figure 19, Section 7.2", of=factor, **HALVINGS,
+        "factor", "With each step in depth, the alignment that is left falls by a factor: the step and data "
+        "set where it is smallest.",
+        source="Figure 19, Section 7.2", of=least(factor, by_set), **HALVINGS,
         post_hoc="asked after it was seen that little is left to lose in percent",
     ),
     Statement(
         "batch",
-        "With the batch's statistics, too, ResNet-50 starts with less alignment than VGG-16.",
-        source="Figure 19, Section 7.2", of=batch_step, ours=True, **HALVINGS,
+        "With the batch's statistics, too, ResNet-50 starts with less alignment than VGG-16 (mean over the "
+        "data sets).",
+        source="Figure 19, Section 7.2", of=pooled(batch_step, by_set), ours=True, **HALVINGS,
         post_hoc="asked after the areas with the batch's statistics had been seen",
     ),
     Statement(

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from companion.over_seeds import at, difference, once, sample
-from companion.statements import Case, Number, Statement
+from companion.over_seeds import at, difference, once, sample, weakest
+from companion.statements import Case, Number, Statement, least
 
 STEP_SIZE = 1.0  # at which every representation converges: σ_1² is at most n
 RESOLVED = 0.05  # of the loss: how far apart the predictions may be that the stored thresholds allow
@@ -140,21 +140,30 @@ def photographs(parameters):
     return [Case(name, name, {"dataset": name}) for name in ("cifar10", "cifar100")]
 
 
+def farthest(table, parameters):
+    """:func:`gap` of the representation, of those that were run, for which the loss is farthest off."""
+    gaps = [gap("smooth")(table, parameters, **case.given) for case in all_cases(parameters)]
+    return -weakest(*(-values for values in gaps if len(values)))
+
+
 STATEMENTS = [
     Statement(
         "smooth", "The alignment curve alone, read at τ² = n/2ηt through a fixed kernel, gives the training "
-        "loss after t steps.", source="Section 6, Propositions 1 and 2", of=gap("smooth"), below=2.0,
-        matters=0.5, each=all_cases, unit="% of the first loss", headline=True,
+        "loss after t steps: the representation for which it is farthest off.",
+        source="Section 6, Propositions 1 and 2", of=farthest, below=2.0, matters=0.5,
+        unit="% of the first loss", headline=True,
         because="a drawn line is two hundredths wide, and half a hundredth cannot be seen",
     ),
     Statement(
         "better", "After 800 steps, alignment at this step's threshold tells more often than the area under "
-        "the whole curve which of HOG and SIFT has the lower loss.", source="ours", ours=True, of=better,
-        each=photographs, above=0, matters=0.1, unit="of the runs",
+        "the whole curve which of HOG and SIFT has the lower loss: the data set that shows it "
+        "least.",
+        source="ours", ours=True, of=least(better, photographs), above=0, matters=0.1, unit="of the runs",
         because="a tenth of the runs are two or three of them",
     ),
 ]  # fmt: skip
 NUMBERS = [
+    Number("distance", "of curve and loss", gap("smooth"), unit="% of the first loss", each=all_cases),
     Number("sharp", "distance without the kernel", gap("sharp"), unit="% of the first loss", each=all_cases),
     Number("by-curve", "order told by the curve", ordered("sharp"), each=photographs, bounds=(0, 1)),
     Number("by-area", "order told by the area", ordered("area"), each=photographs, bounds=(0, 1)),

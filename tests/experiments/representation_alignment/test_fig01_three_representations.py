@@ -43,21 +43,17 @@ def made_up(areas=(0.5, 0.2, 0.1), errors=(0.1, 0.2, 0.4), other=None, kept=0.8,
 
 
 claims, outcomes = judging.of(reading, PARAMETERS)
-BOTH = ("rbf", design.OTHER)
 
 
 def test_the_printed_order_holds():
     found = outcomes(made_up())
-    assert set(found.values()) == {HOLDS} and len(found) == 9
-    assert [claim.id for claim in claims(made_up()).values() if claim.ours] == [
-        f"test-{name}" for name in BOTH
-    ]
+    assert set(found.values()) == {HOLDS} and len(found) == 7
 
 
 @pytest.mark.parametrize(
     ("table", "outcome", "ids"),
     [
-        (made_up(errors=(0.2, 0.1, 0.4)), CONTRADICTED, ["faster-rbf", "test-rbf", f"faster-{design.OTHER}"]),
+        (made_up(errors=(0.2, 0.1, 0.4)), CONTRADICTED, ["faster-rbf", f"faster-{design.OTHER}"]),
         (made_up(errors=(0.201, 0.2, 0.4)), NO_EFFECT, ["faster-rbf"]),
         (made_up(areas=(0.2, 0.5, 0.1)), CONTRADICTED, ["first", "closer"]),
         (made_up(areas=(0.5, 0.1, 0.3)), CONTRADICTED, ["second"]),

@@ -93,5 +93,5 @@ def test_uniform_labels_have_along_each_direction_what_chance_gives(table, times
         share=table["share"].mask(chosen, pd.Series(parts, table.index[chosen])).mask(first, 9.0)
     )
     many = pd.concat([rows.assign(seed=rows["seed"] + 3 * n) for n in range(9)])
-    made = claims(many)["uniform-b"]
+    made = claims(many)["uniform"]
     assert made.outcome == outcome and made.what == "direction"

@@ -30,13 +30,6 @@ def test_table_has_every_curve(table):
     assert set(table[table["kind"] == "checkpoint"]["epoch"]) == {0, 1, 3}
 
 
-def test_curves_fall_and_start_at_most_at_the_squared_length(table):
-    for _, curve in table[table["kind"] == "curve"].groupby(["seed", "task", "representation"]):
-        values = curve.sort_values("threshold")["alignment"].to_numpy()
-        assert (np.diff(values) <= 1e-9).all()
-        assert values[0] <= 300 / 12 * 1.3  # n times the variance of a uniform variable, with sampling error
-
-
 def test_the_transferred_representation_is_the_trained_one():
     arguments = fig10.jobs(PARAMETERS | {"max_epochs": 3, "tolerance": 0.0})[0].arguments
     rows = fig10.compute(**arguments, **QUIET).assign(seed=0)
@@ -95,7 +88,7 @@ def with_areas(table, related, source, unrelated):
 def test_claims_follow_the_areas(table, areas, found):
     made = outcomes(with_areas(table, *areas))
     for id, outcome in zip(("related-above", "source-above", "unrelated-below"), found, strict=True):
-        assert made[f"{id}-original"] == made[f"{id}-init"] == outcome
+        assert made[id] == outcome
 
 
 def test_numbers(table):

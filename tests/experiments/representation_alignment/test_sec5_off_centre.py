@@ -53,12 +53,8 @@ def table(kept, centred, steps=64.0):
         rows.append({"family": "inputs", "state": "before", "step": 0} | whole | common)
         for family in ("dense", "wide", "untrained"):
             for step, share in enumerate((0.9, kept), 1):
-                found = {
-                    "area": share * noise,
-                    "centred": centred * noise,
-                    "mean": 1 - share,
-                    "steps": steps * noise,
-                }
+                found = {"area": share * noise, "centred": centred * noise, "mean": 1 - share}
+                found["steps"] = steps * noise
                 rows.append({"family": family, "state": "before", "step": step} | found | common)
         after = {"area": 0.7, "centred": 3 * noise, "mean": 0.7, "steps": 1.0}
         rows.append({"family": "dense", "state": "after", "step": 2} | after | common)
@@ -70,16 +66,13 @@ _, outcomes = judging.of(reading, PARAMETERS)
 
 def test_features_that_are_off_centre():
     found = outcomes(table(kept=0.1, centred=0.9))
-    assert found["poor-dense-photos"] == found["restored-dense-photos"] == found["gained-photos"] == HOLDS
-    assert found["slower-dense-photos"] == HOLDS
-    longer = reading.predicted(table(kept=0.1, centred=0.9), PARAMETERS, "photos")
-    assert (longer > 0.8).all()
+    assert set(found.values()) == {HOLDS} and len(found) == 6
 
 
 def test_features_that_are_misaligned():
     found = outcomes(table(kept=0.1, centred=0.1, steps=1.0))
-    assert found["poor-dense-photos"] == HOLDS and found["restored-dense-photos"] == CONTRADICTED
-    assert found["slower-dense-photos"] == NO_EFFECT
+    assert found["poor"] == HOLDS and found["restored-dense"] == CONTRADICTED
+    assert found["slower"] == NO_EFFECT
 
 
 def test_shares_and_lengths():
