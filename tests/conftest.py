@@ -1,17 +1,20 @@
 """Fixtures: a checkout of its own for tests that break things."""
 
-import functools
+import importlib
 import io
+import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+import warnings
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
+from alignbook import cli, code
+from companion.runs import pool, results
 from tests.forked import Forks
 
 # Tests run side by side, and the threads of many small products would wait for each other.
@@ -19,6 +22,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
 ROOT = Path(__file__).resolve().parents[1]
+COMMAND = "import sys; from alignbook.cli import main; sys.exit(main())"
 
 TOY_EXPERIMENT = '''
 """A toy experiment."""
@@ -184,100 +188,86 @@ def write_study(root, slug="fig97_study", files=TOY_STUDY):
 
 def forget_toys():
     """Have the toy studies imported anew, from wherever the next checkout is."""
-    from alignbook import code
-
     code.forget()
+    importlib.invalidate_caches()
     for name in [name for name in sys.modules if name.startswith("companion.studies.toy")]:
         del sys.modules[name]
 
 
 class Checkout:
-    """A small checkout with one toy notebook, and its command in a process of its own."""
+    """A small checkout with one toy notebook."""
 
-    def __init__(self, folder, forks=None, sources=True):
-        self.root, self.forks = folder, forks
-        if sources:
-            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-            shutil.copytree(ROOT / "src", folder / "src", ignore=ignored)
+    def __init__(self, folder, forks=None):
+        self.root, self.forks, self.profiles = folder, forks, {}
         study = write_study(folder, "fig99_toy", TOY)
         self.experiment, self.reading, self.notebook = (study / name for name in TOY)
-        self.profiles = {}
         self.profile("smoke", "{labels: [plain], rate: 1.0, seeds: 1}")
         self.profile("quick", "{labels: [plain], rate: 0.5, seeds: 3}")
         self.profile("paper", "{labels: [plain], rate: 1e-1, seeds: 4}")
         self.results = folder / "data" / "results"
-
-    def study(self):
-        """The folder of a second toy study, which is written."""
-        return write_study(self.root)
 
     def profile(self, name, entry):
         self.profiles[name] = entry
         text = "".join(f"{name}: {entry}\n" for name, entry in self.profiles.items())
         (self.notebook.parent / "profiles.yaml").write_text(text)
 
-    def environment(self, **more):
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("ALIGNBOOK_")}
-        own = {"PYTHONPATH": str(self.root / "src"), "PYTHONWARNINGS": "default"}
-        return kept | own | {"ALIGNBOOK_RESULTS": str(self.results)} | more
+    def change(self, old, new, path=None):
+        """Replace a part of the experiment or of another file."""
+        path = path or self.experiment
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
 
-    def start(self, *arguments, **environment):
-        return subprocess.Popen(
-            [sys.executable, "-m", "alignbook.cli", *arguments],
-            cwd=self.root,
-            env=self.environment(**environment),
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # a process group of its own, as in a terminal
-            # A shell that runs the tests in the background has it ignored.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
+    def environment(self, **more):
+        others = {name: text for name, text in os.environ.items() if not name.startswith("ALIGNBOOK_")}
+        own = {"PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "default"}
+        own |= {"ALIGNBOOK_ROOT": str(self.root), "ALIGNBOOK_RESULTS": str(self.results)}
+        return others | own | more
+
+    def start(self, *arguments, code=COMMAND, at=None, **environment):
+        """The command in a process of its own, a :class:`tests.forked.Fork`; ``at``: its working folder."""
+        return self.forks.start(code, arguments, at or self.root, self.environment(**environment))
 
     def run(self, *arguments, **environment):
-        """(exit status, standard output, standard error)"""
-        if all(name.startswith("ALIGNBOOK_") for name in environment):
-            command = ["-m", "alignbook.cli", *arguments]
-            return self.forks.run(command, self.root, self.environment(**environment), timeout=900)
-        process = self.start(*arguments, **environment)
-        out, err = process.communicate(timeout=900)
-        return process.returncode, out, err
+        """(exit status, standard output, standard error) of the command in a process of its own."""
+        return self.start(*arguments, **environment).ended()
+
+    def fresh(self, *arguments, code=COMMAND, **options):
+        """The CompletedProcess of the command in an interpreter that starts from nothing."""
+        defaults = {"cwd": self.root, "env": self.environment(), "text": True}
+        defaults |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.run([sys.executable, "-c", code, *arguments], **defaults | options)
 
     def call(self, *arguments, **environment):
-        """Like ``run``, within this process: for what starts no worker and no kernel."""
-        from alignbook import cli
-
+        """The same, within this process, as the fixture ``here`` has it."""
         out, err = io.StringIO(), io.StringIO()
-        own = {"ALIGNBOOK_ROOT": str(self.root), "ALIGNBOOK_RESULTS": str(self.results)}
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-            for name in [name for name in os.environ if name.startswith("ALIGNBOOK_")]:
-                patch.delenv(name)
-            for name, value in (own | environment).items():
+            for name, value in environment.items():
                 patch.setenv(name, value)
-            patch.chdir(self.root)
             forget_toys()
-            try:
-                status = cli.main([*arguments])
-            except SystemExit as end:  # of the parser
-                status = end.code
-        forget_toys()
+            with warnings.catch_warnings():
+                warnings.simplefilter("default")
+                try:
+                    status = cli.main([*arguments])
+                except SystemExit as end:  # of the parser
+                    status = end.code
         return status, out.getvalue(), err.getvalue()
 
-    def python(self, code, fresh=False, **environment):
-        """What ``code`` prints on its last line, in a process of its own; ``fresh``: that has no imports."""
-        command, environment = ["-c", code], self.environment(**environment)
-        if fresh:
-            command = [sys.executable, *command]
-            run = subprocess.run(command, cwd=self.root, env=environment, text=True, capture_output=True)
-            status, out, err = run.returncode, run.stdout, run.stderr
-        else:
-            status, out, err = self.forks.run(command, self.root, environment, timeout=900)
-        assert status == 0, err
-        return out.strip().splitlines()[-1]
+    def json(self, *arguments, **environment):
+        """What ``call`` prints with ``--json``."""
+        return json.loads(self.call(*arguments, "--json", **environment)[1])
 
     def stored(self):
         """Names of the stored jobs' files."""
         return sorted(path.name for path in self.results.glob("toy/fig99_toy/*.json"))
+
+    def tables(self):
+        """{name: content} of the stored tables."""
+        return {path.name: path.read_bytes() for path in self.results.glob("toy/fig99_toy/*.csv")}
+
+    def records(self):
+        """Paths of the stored jobs' provenance."""
+        return sorted(self.results.glob("toy/fig99_toy/*.json"))
 
 
 @pytest.fixture(scope="session")
@@ -287,21 +277,34 @@ def forks():
     forks.close()
 
 
-@pytest.fixture(scope="session")
-def new_checkout(forks):
-    """Makes a checkout in a folder, for tests that share one."""
-    return functools.partial(Checkout, forks=forks)
+@pytest.fixture
+def checkout(tmp_path, forks):
+    return Checkout(tmp_path / "checkout", forks)
 
 
 @pytest.fixture
-def checkout(tmp_path, new_checkout):
-    return new_checkout(tmp_path / "checkout")
+def here(tmp_path, monkeypatch):
+    """A checkout as this process's own, where jobs are computed, too."""
 
+    def in_this_process(jobs, task, *, workers, done, admits=None):
+        for job in jobs:
+            if admits is None or admits(job):
+                done(job, task(job))
 
-@pytest.fixture
-def here(tmp_path):
-    """A checkout without sources, for commands that are called in this process."""
-    return Checkout(tmp_path / "checkout", sources=False)
+    for name in [name for name in os.environ if name.startswith("ALIGNBOOK_")]:
+        monkeypatch.delenv(name)
+    checkout = Checkout(tmp_path / "checkout")
+    monkeypatch.setenv("ALIGNBOOK_ROOT", str(checkout.root))
+    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(checkout.results))
+    monkeypatch.chdir(checkout.root)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(pool, "compute", in_this_process)
+    monkeypatch.setattr(pool, "open_workers", nullcontext)
+    results.commit.cache_clear()
+    forget_toys()
+    yield checkout
+    results.commit.cache_clear()
+    forget_toys()
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ from companion.runs import notebooks, parameters, results
 from companion.runs.run import jobs_of, most_faithful
 from tests.conftest import TOY, forget_toys, write_study
 
-QUICK = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+QUICK = settings(max_examples=30, deadline=None, derandomize=True, database=None)
 
 
 def one_line(error, *parts):
@@ -32,34 +32,14 @@ def one_line(error, *parts):
         assert part in text, text
 
 
-class Toys:
-    """A folder with two notebooks and their experiments, as this process's own."""
-
-    def __init__(self, folder):
-        self.root = folder
-        self.results = folder / "data" / "results"
-        files = TOY | {"profiles.yaml": "quick: {labels: [plain], rate: 0.5, seeds: 3}\n"}
-        for slug in ("fig98_toy", "fig99_toy"):
-            study = write_study(folder, slug, {n: t.replace("fig99_toy", slug) for n, t in files.items()})
-        self.notebook = study / "notebook.md"
-        self.second = folder / "notebooks" / "toy" / "fig98_toy" / "notebook.md"
-        self.second_experiment = self.second.with_name("experiment.py")
-
-    def profile(self, name, entry):
-        self.notebook.with_name("profiles.yaml").write_text(f"{name}: {entry}\n")
-
-
 @pytest.fixture
-def toys(tmp_path, monkeypatch):
-    monkeypatch.setenv("ALIGNBOOK_ROOT", str(tmp_path))
-    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path / "data" / "results"))
-    for name in ("ALIGNBOOK_BUILD", "ALIGNBOOK_DATA"):
-        monkeypatch.delenv(name, raising=False)
-    made = Toys(tmp_path)
+def toys(here, monkeypatch):
+    """A checkout with a second toy, which is broken by tests."""
+    files = {name: text.replace("fig99_toy", "fig98_toy") for name, text in TOY.items()}
+    profiles = "quick: {labels: [plain], rate: 0.5, seeds: 3}\n"
+    here.second = write_study(here.root, "fig98_toy", files | {"profiles.yaml": profiles})
     monkeypatch.setattr("companion.runs.results.time.sleep", lambda seconds: None)
-    forget_toys()
-    yield made
-    forget_toys()
+    return here
 
 
 # ---- notebooks and experiments ----
@@ -86,9 +66,9 @@ BROKEN_NOTEBOOKS = {
 @pytest.mark.parametrize("case", BROKEN_NOTEBOOKS)
 def test_a_broken_notebook_leaves_the_others_alone(toys, capsys, case):
     old, new, message = BROKEN_NOTEBOOKS[case]
-    text = toys.second.read_text()
+    text = (toys.second / "notebook.md").read_text()
     assert old in text
-    toys.second.write_bytes(text.replace(old, new, 1).encode(errors="surrogateescape"))
+    (toys.second / "notebook.md").write_bytes(text.replace(old, new, 1).encode(errors="surrogateescape"))
     for command in ("status", "claims"):
         assert cli.main([command]) == 2
         out, err = capsys.readouterr()
@@ -120,9 +100,9 @@ BROKEN_EXPERIMENTS = {
 def test_a_broken_experiment_leaves_the_others_alone(toys, capsys, case):
     text, message = BROKEN_EXPERIMENTS[case]
     if text is None:
-        toys.second_experiment.unlink()
+        (toys.second / "experiment.py").unlink()
     else:
-        toys.second_experiment.write_bytes(text.encode(errors="surrogateescape"))
+        (toys.second / "experiment.py").write_bytes(text.encode(errors="surrogateescape"))
     for command in ("status", "claims"):
         assert cli.main([command]) == 2
         out, err = capsys.readouterr()
@@ -131,7 +111,7 @@ def test_a_broken_experiment_leaves_the_others_alone(toys, capsys, case):
 
 
 def test_a_module_that_hides_a_study_is_told_and_no_file_is_said_to_be_missing(toys, capsys):
-    folder = toys.second_experiment.parent
+    folder = (toys.second / "experiment.py").parent
     folder.with_suffix(".py").write_text("")
     assert cli.main(["status"]) == 2
     err = capsys.readouterr().err.rstrip("\n")
@@ -153,7 +133,6 @@ BROKEN_STUDIES = {
 @pytest.mark.parametrize("case", BROKEN_STUDIES)
 def test_a_broken_study_leaves_the_others_alone(toys, monkeypatch, capsys, case):
     name, text, message, command = BROKEN_STUDIES[case]
-    monkeypatch.chdir(toys.root)
     folder = write_study(toys.root)
     book = notebooks.find("fig97")
     for job in jobs_of(book, parameters.resolve(book, "quick")):
@@ -174,7 +153,7 @@ def test_the_book_tells_all_broken_notebooks_before_it_computes(toys):
     from companion.pages import book
 
     (toys.root / "_toc.yml").write_text("root: index\nchapters:\n- file: toy/index\n")
-    toys.second_experiment.write_text("def jobs(:\n")
+    (toys.second / "experiment.py").write_text("def jobs(:\n")
     toys.notebook.write_text("# Nothing\n")
     with pytest.raises(AlignbookError) as error:
         book.build("smoke", progress=lambda text: None)
@@ -242,7 +221,7 @@ def test_a_tag_that_is_none_names_the_file_and_the_line(toys, value):
     toys.profile("quick", f"{{labels: [plain],\n  rate: 0.5, seeds: {value}}}")
     with pytest.raises(AlignbookError) as error:
         parameters.resolve(notebooks.find("fig99"), "quick")
-    one_line(error.value, "fig99_toy/profiles.yaml", "line 2")
+    one_line(error.value, "fig99_toy/profiles.yaml", "line 3")
 
 
 def test_a_value_that_holds_itself_many_times_is_cut(toys):

@@ -16,11 +16,11 @@ import pytest
 import yaml
 
 from alignbook import paths
-from companion.pages import reference
+from companion.pages import book, reference
 from companion.runs import notebooks
 
 pytestmark = pytest.mark.book
-NAMES = [book.name for book in notebooks.every()]
+NAMES = [notebook.name for notebook in notebooks.every()]
 PROSE = [
     "index",
     "tour",
@@ -28,7 +28,7 @@ PROSE = [
     "playground",
     "errata",
     "traps",
-    *(f"exercises/{paper}" for paper in dict.fromkeys(book.paper for book in notebooks.every())),
+    *(f"exercises/{paper}" for paper in dict.fromkeys(name.split("/")[0] for name in NAMES)),
     "questions",
     "glossary",
     "findings",
@@ -44,7 +44,7 @@ PROSE = [
     "reference/index",
     "reference/commands",
 ]
-CHAPTERS = sorted({f"{book.paper}/index" for book in notebooks.every()})
+CHAPTERS = sorted({f"{name.split('/')[0]}/index" for name in NAMES})
 REFERENCE = [f"reference/{name}" for name in reference.names()[1:]]
 PAGES = [*NAMES, *PROSE, *REFERENCE, *CHAPTERS]
 PHONE = {"width": 390, "height": 844}
@@ -371,44 +371,39 @@ def test_the_table_of_contents_lists_every_notebook_in_its_chapter():
 # Faults
 
 
-def judged(checkout, **environment):
+def judged():
     """(profile, jobs, what was said) of the results that the toy's book would show."""
-    code = (
-        "from companion.pages import book; from companion.runs import notebooks; lines = []; "
-        "(record,) = book._judged(notebooks.every(), None, lines.append).values(); "
-        "print(record.profile, record.runs, *lines[1:], sep='|')"
-    )
-    profile, jobs, *lines = checkout.python(code, **environment).split("|")
-    return profile, int(jobs), "\n".join(lines)
+    lines = []
+    (record,) = book._judged(notebooks.every(), None, lines.append).values()
+    return record.profile, record.runs, "\n".join(lines[1:])
 
 
-def test_shows_the_most_faithful_results_and_computes_broken_ones_again(checkout):
-    profile, jobs, lines = judged(checkout)
+@pytest.mark.filterwarnings("ignore:stored result")
+def test_shows_the_most_faithful_results_and_computes_broken_ones_again(here):
+    profile, jobs, lines = judged()
     assert (profile, jobs) == ("quick", 3) and "nothing is stored whole" in lines
-    assert judged(checkout) == ("quick", 3, "")
-    checkout.run("run", "toy/fig99_toy", "--no-notebook", "--profile", "paper", "-p", "seeds=3")
-    assert judged(checkout) == ("quick", 3, "")  # one of four is missing
-    checkout.run("run", "toy/fig99_toy", "--no-notebook", "--profile", "paper")
-    assert judged(checkout) == ("paper", 4, "")
-    broken = next(checkout.results.glob("toy/fig99_toy/plain-seed3-*.csv"))
+    assert judged() == ("quick", 3, "")
+    paper = ("run", "toy/fig99_toy", "--no-notebook", "--profile", "paper")
+    here.call(*paper, "-p", "seeds=3")
+    assert judged() == ("quick", 3, "")  # one of four is missing
+    here.call(*paper)
+    assert judged() == ("paper", 4, "")
+    broken = next(here.results.glob("toy/fig99_toy/plain-seed3-*.csv"))
     broken.write_bytes(broken.read_bytes()[:-3])
-    assert judged(checkout) == ("quick", 3, "")
-    assert checkout.run("run", "toy/fig99_toy", "--no-notebook", "--profile", "paper")[0] == 0
-    assert judged(checkout) == ("paper", 4, "")
+    assert judged() == ("quick", 3, "")
+    assert here.call(*paper)[0] == 0
+    assert judged() == ("paper", 4, "")
 
 
-def test_shows_smoke_where_the_data_cannot_be_had(checkout):
-    code = checkout.experiment.read_text().replace('"label": label, ', '"label": label, **DATA, ')
-    code = code.replace("def compute(*, label, ", "def compute(*, label, dataset=None, ")
-    code = code.replace("def jobs(", "DATA = {}\n\n\ndef jobs(")
+def test_shows_smoke_where_the_data_cannot_be_had(here, monkeypatch):
+    here.change('"label": label, ', '"label": label, **DATA, ')
+    here.change("def compute(*, label, ", "def compute(*, label, dataset=None, ")
+    here.change("def jobs(", "DATA = {}\n\n\ndef jobs(")
     data = 'DATA["dataset"] = "digits" if parameters["rate"] == 1 else "cifar10"'
-    code = code.replace("    return [\n", f"    {data}\n    return [\n")
-    checkout.experiment.write_text(code)
-    (checkout.root / "sitecustomize.py").write_text(
-        "import sys; sys.modules['torchvision'] = None  # nothing to download with\n"
-    )
-    environment = {"PYTHONPATH": f"{checkout.root}:{checkout.root / 'src'}"}
-    profile, jobs, lines = judged(checkout, ALIGNBOOK_DATA=str(checkout.root / "none"), **environment)
+    here.change("    return [\n", f"    {data}\n    return [\n")
+    monkeypatch.setitem(sys.modules, "torchvision", None)  # nothing to download with
+    monkeypatch.setenv("ALIGNBOOK_DATA", str(here.root / "none"))
+    profile, jobs, lines = judged()
     assert (profile, jobs) == ("smoke", 1) and "cifar10" in lines
 
 
@@ -425,7 +420,7 @@ def prepared(checkout):
     return index
 
 
-def test_a_book_with_a_notebook_that_raises_is_not_built(checkout):
+def test_a_book_with_a_fault_is_not_built_and_the_last_one_stays(checkout):
     index = prepared(checkout)
     status, out, err = checkout.run("book")
     assert status == 0, out + err
@@ -434,21 +429,17 @@ def test_a_book_with_a_notebook_that_raises_is_not_built(checkout):
     (record,) = json.loads((checkout.root / "_build" / "claims.json").read_text())
     assert record["claims"][0]["outcome"] == "holds"
 
-    good = checkout.notebook.read_text()
-    checkout.notebook.write_text(good.replace("page.table.head()", "page.table.nothing()"))
-    status, out, err = checkout.run("book")
-    assert (
-        status == 2 and "toy/fig99_toy failed: " in err and "AttributeError" in err and "Traceback" not in err
-    )
-    assert (built / "toy" / "fig99_toy.html").read_text() == before
-
-    checkout.notebook.write_text(good)
     index.write_text("# Toy\n\n[](nowhere) {cite}`nobody`\n")
     status, out, err = checkout.run("book")
     assert status == 1 and "nobody" in err and "the book was not built" in out
-    assert (built / "toy" / "fig99_toy.html").read_text() == before
+    assert "toy/fig99_toy (profile quick): unchanged" in out
 
-    index.write_text("# Toy\n\nMore.\n")
+    index.write_text("# Toy\n")
+    checkout.change("page.table.head()", "rows = 3\npage.table.nothing()", checkout.notebook)
+    line = checkout.notebook.read_text().splitlines().index("page.table.nothing()") + 1
     status, out, err = checkout.run("book")
-    assert status == 0 and "toy/fig99_toy (profile quick): unchanged" in out, out + err
-    assert "More." in (built / "index.html").read_text()
+    where = f"notebooks/toy/fig99_toy/notebook.md, line {line}"
+    assert status == 2 and f"toy/fig99_toy failed: {where}: AttributeError: " in err
+    assert err.endswith("; traceback in _build/logs/toy-fig99_toy.txt\n") and "Traceback" not in err
+    assert "2 page.table" in (checkout.root / "_build" / "logs" / "toy-fig99_toy.txt").read_text()
+    assert (built / "toy" / "fig99_toy.html").read_text() == before

@@ -5,11 +5,15 @@ import json
 import os
 import signal
 import socket
+import sys
 import time
 import warnings
 
 import numpy as np
 import pytest
+
+from companion.runs import pool
+from tests.conftest import ROOT, Checkout
 
 distributed = pytest.importorskip("distributed")
 
@@ -29,20 +33,18 @@ class Cluster:
         where = ("--host", "127.0.0.1", "--port", port, "--no-dashboard", "--no-jupyter")
         self.scheduler = self._process("scheduler", *where)
 
-    def _process(self, *arguments, root=None, first=(), data=None):
+    def _process(self, *arguments, root=None, first=(), **environment):
         root = root or self.checkout.root
-        path = os.pathsep.join(map(str, (*first, root / "src")))
-        more = {"PYTHONPATH": path, **({"ALIGNBOOK_DATA": data} if data else {})}
-        with open(os.devnull, "r+") as null:
-            return self.checkout.forks.start(
-                ["-c", START, *arguments], root, self.checkout.environment(**more), [null] * 3
-            )
+        environment["ALIGNBOOK_ROOT"] = str(root)
+        path = os.pathsep.join(map(str, (*first, ROOT / "src")))
+        own = self.checkout.environment(PYTHONPATH=path, **environment)
+        return self.checkout.forks.start(START, arguments, root, own)
 
     def worker(self, root=None, first=(), data=None, nthreads="1"):
         """``first``: folders that its Python looks into before the checkout; ``data``: that of its data."""
         options = ("--nthreads", nthreads, "--death-timeout", "60", "--no-nanny", "--no-dashboard")
-        process = self._process("worker", self.address, *options, root=root, first=first, data=data)
-        self.workers.append(process)
+        more = {"ALIGNBOOK_DATA": data} if data else {}
+        self.workers.append(self._process("worker", self.address, *options, root=root, first=first, **more))
 
     def wait(self):
         """Until all workers are there."""
@@ -62,14 +64,6 @@ def cluster(checkout):
     started.stop()
 
 
-def csvs(folder):
-    return {path.name: path.read_bytes() for path in folder.glob("toy/fig99_toy/*.csv")}
-
-
-def records(checkout):
-    return [json.loads(path.read_text()) for path in checkout.results.glob("toy/fig99_toy/*.json")]
-
-
 def last_line(err):
     assert "Traceback" not in err
     return err.strip().splitlines()[-1]
@@ -77,17 +71,17 @@ def last_line(err):
 
 def test_same_bits_as_here_while_a_worker_is_killed(checkout, cluster):
     once = "    if not os.path.exists('k'):\n        open('k', 'w').close()\n        os.kill(os.getpid(), 9)"
-    toy = checkout.experiment.read_text()
-    checkout.experiment.write_text(toy.replace("    draws =", f"{once}\n    draws ="))
+    checkout.change("    draws =", f"{once}\n    draws =")
     for _ in range(2):
         cluster.worker()
     cluster.wait()
     run = (*RUN, "-p", "labels=[plain, diverge]")
     status, _, err = checkout.run(*run, "--scheduler", cluster.address, ALIGNBOOK_RESULTS="there")
     assert status == 0, err
-    assert [process.poll() for process in cluster.workers].count(-signal.SIGKILL) == 1
+    assert [process.wait(0) for process in cluster.workers].count(-signal.SIGKILL) == 1
     checkout.run(*run)
-    assert csvs(checkout.root / "there") == csvs(checkout.results) and len(csvs(checkout.results)) == 6
+    there = {path.name: path.read_bytes() for path in (checkout.root / "there").rglob("*.csv")}
+    assert there == checkout.tables() and len(there) == 6
     hosts = [json.loads(path.read_text())["host"] for path in (checkout.root / "there").rglob("*.json")]
     assert len(hosts) == 6 and all(hosts)
 
@@ -98,33 +92,32 @@ def test_a_job_that_raises_is_told_at_the_end_and_the_others_are_stored(checkout
     labels = ("-p", "labels=[fail, plain]", "-p", "seeds=1")
     status, _, err = checkout.run(*RUN, *labels, "--scheduler", cluster.address)
     assert status == 2 and "job fail-seed0 of toy/fig99_toy failed: ZeroDivisionError" in last_line(err)
-    assert [record["unit"] for record in records(checkout)] == ["plain-seed0"]
+    assert [name.split("-seed")[0] for name in checkout.stored()] == ["plain"]
 
 
 def test_a_run_that_is_killed_goes_on_with_the_missing_jobs(checkout, cluster):
-    checkout.experiment.write_text(checkout.experiment.read_text().replace("time.sleep(60)", "time.sleep(3)"))
+    checkout.change("time.sleep(60)", "time.sleep(3)")
     cluster.worker()
     run = (*RUN, "-p", "labels=[plain, slow]", "--scheduler", cluster.address)
     asker = checkout.start(*run)
     deadline = time.monotonic() + 120
-    while len(csvs(checkout.results)) < 2 and time.monotonic() < deadline:
+    while len(checkout.tables()) < 2 and time.monotonic() < deadline:
         time.sleep(0.1)
-    os.killpg(asker.pid, signal.SIGKILL)
-    asker.communicate()
-    stored = {path: path.stat().st_mtime_ns for path in checkout.results.glob("toy/*/*.csv")}
+    asker.kill()
+    stored = {path: path.stat().st_mtime_ns for path in checkout.records()}
     assert 2 <= len(stored) < 6
     status, _, err = checkout.run(*run)
-    assert status == 0 and len(csvs(checkout.results)) == 6, err
+    assert status == 0 and len(checkout.tables()) == 6, err
     assert all(path.stat().st_mtime_ns == before for path, before in stored.items())
 
 
-def test_a_worker_of_other_code_is_refused_by_name(checkout, new_checkout, cluster, tmp_path):
-    other = new_checkout(tmp_path / "other")
-    other.experiment.write_text(other.experiment.read_text().replace("* rate", "* rate * 2"))
+def test_a_worker_of_other_code_is_refused_by_name(checkout, cluster, tmp_path):
+    other = Checkout(tmp_path / "other")
+    other.change("* rate", "* rate * 2")
     cluster.worker(root=other.root)
     cluster.wait()
     status, _, err = checkout.run(*RUN, "--scheduler", cluster.address)
-    assert status == 2 and not csvs(checkout.results)
+    assert status == 2 and not checkout.tables()
     assert "worker tcp://127.0.0.1:" in last_line(err)
     assert "is refused: the experiment's code is another" in last_line(err)
 
@@ -143,7 +136,7 @@ def test_a_worker_of_another_version_or_with_threads_is_refused(checkout, cluste
     cluster.worker(nthreads="2")
     cluster.wait()
     status, _, err = checkout.run(*RUN, "--scheduler", cluster.address)
-    assert status == 2 and "start it with --nthreads 1" in last_line(err) and not csvs(checkout.results)
+    assert status == 2 and "start it with --nthreads 1" in last_line(err) and not checkout.tables()
 
 
 def archive(folder, shift):
@@ -159,8 +152,8 @@ def archive(folder, shift):
 
 
 def test_data_of_workers_are_those_here_or_of_the_first(checkout, cluster, tmp_path):
-    text = checkout.experiment.read_text().replace('"label": label', '"dataset": "digits28", "label": label')
-    checkout.experiment.write_text(text.replace("def compute(*,", "def compute(*, dataset,"))
+    checkout.change('"label": label', '"dataset": "digits28", "label": label')
+    checkout.change("def compute(*,", "def compute(*, dataset,")
     ours, others = archive(tmp_path / "ours", 0), archive(tmp_path / "others", 1)
     cluster.worker(data=others)
     cluster.wait()
@@ -168,17 +161,18 @@ def test_data_of_workers_are_those_here_or_of_the_first(checkout, cluster, tmp_p
     status, _, err = checkout.run(*run, ALIGNBOOK_DATA=ours)
     assert status == 2 and "is refused: its data are others (digits28)" in last_line(err)
     status, _, err = checkout.run(*run, ALIGNBOOK_DATA=str(tmp_path / "none"))
-    assert status == 0 and len({record["data"]["sha256"] for record in records(checkout)}) == 1, err
+    assert status == 0, err
+    assert len({json.loads(path.read_text())["data"]["sha256"] for path in checkout.records()}) == 1
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "localhost:8786", "nonsense://localhost:1", ""])
-def test_no_scheduler_is_one_line(checkout, address):
-    status, _, err = checkout.run(*RUN, "--scheduler", address)
+def test_no_scheduler_is_one_line(here, address, monkeypatch):
+    monkeypatch.setattr(pool, "PATIENCE", 0.5)
+    status, _, err = here.call(*RUN, "--scheduler", address)
     assert status == 2 and "scheduler" in last_line(err) and address in last_line(err)
 
 
-def test_without_dask_it_says_what_to_install(checkout, tmp_path):
-    (tmp_path / "distributed.py").write_text("raise ImportError")
-    path = os.pathsep.join((str(tmp_path), str(checkout.root / "src")))
-    status, _, err = checkout.run(*RUN, "--scheduler", "tcp://127.0.0.1:9", PYTHONPATH=path)
+def test_without_dask_it_says_what_to_install(here, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    status, _, err = here.call(*RUN, "--scheduler", "tcp://127.0.0.1:9")
     assert status == 2 and "install alignbook[cluster]" in err

@@ -1,6 +1,8 @@
 """What is open is told with what would decide it; plans are worked off in time, and nothing twice."""
 
-import json
+import pytest
+
+from alignbook import system
 
 PLAN = """
 - notebook: toy/fig99_toy
@@ -16,65 +18,67 @@ PLAN = """
 """
 
 
-def plan(checkout, text=PLAN):
-    folder = checkout.root / "data" / "plans"
+@pytest.fixture(autouse=True)
+def same_priority(monkeypatch):
+    monkeypatch.setattr(system, "be_nice", lambda value: None)
+
+
+def plan(here, text=PLAN):
+    folder = here.root / "data" / "plans"
     folder.mkdir(parents=True)
     (folder / "toy.yaml").write_text(text)
 
 
-def undecide(checkout):
+def undecide(here):
     """The toy's values against their own mean: open."""
-    text = checkout.reading.read_text()
     of = 'means(t, "value") - means(t, "value").mean(), above=0'
-    assert 'means(t, "value"), above=-9.0' in text
-    checkout.reading.write_text(text.replace('means(t, "value"), above=-9.0', of))
+    here.change('means(t, "value"), above=-9.0', of, here.reading)
 
 
-def test_what_would_decide_a_claim_is_told(checkout):
-    undecide(checkout)
-    plan(checkout)
-    assert checkout.run("run", "toy/fig99_toy", "--no-notebook")[0] == 0
-    code, out, _ = checkout.run("decide", "--json")
-    found = json.loads(out)
-    (row,) = found["open"]
-    assert code == 0 and row["id"] == "above" and row["headline"] and row["seeds"] == 3
+def test_what_would_decide_a_claim_is_told(here):
+    undecide(here)
+    plan(here)
+    assert here.call("run", "toy/fig99_toy", "--no-notebook")[0] == 0
+    printed = here.json("decide")
+    (row,) = printed["open"]
+    assert row["id"] == "above" and row["headline"] and row["seeds"] == 3
     assert (row["stored"], row["jobs"], row["plan"]) == (3, 6, {"seeds": 6})
     assert row["needed"]["seeds"] > 3 and "80 % power" in row["needed"]["why"]
-    (item,) = found["queue"]
+    (item,) = printed["queue"]
     assert (item["missing"], item["jobs"]) == (3, 6)
-    out = checkout.run("decide")[1]
+    out = here.call("decide")[1]
     assert "toy/fig99_toy#above" in out and "3 of 6 jobs missing" in out and "1 of them headlines" in out
 
 
-def test_plans_are_worked_off_and_the_page_stays(checkout):
-    plan(checkout)
-    assert checkout.run("run", "toy/fig99_toy", "--no-notebook")[0] == 0
-    assert checkout.run("decide", "--dry-run")[1].startswith("plan      toy/fig99_toy (seeds=6): 3 of 6")
-    before = checkout.run("claims")[1]
-    code, out, err = checkout.run("decide", "--hours", "0.1")
+def test_plans_are_worked_off_and_the_page_stays(here):
+    plan(here)
+    assert here.call("run", "toy/fig99_toy", "--no-notebook")[0] == 0
+    assert here.call("decide", "--dry-run")[1].startswith("plan      toy/fig99_toy (seeds=6): 3 of 6")
+    before = here.call("claims")[1]
+    code, out, err = here.call("decide", "--hours", "0.1")
     assert (code, out) == (0, "3 jobs stored; 0.0 core hours of plans are left\n")
-    assert len(checkout.stored()) == 6 and "; 3 of 3" in err
-    assert checkout.run("claims")[1] == before  # a plan changes no page before its values do
-    assert checkout.run("decide", "--hours", "0.1")[1].startswith("0 jobs stored")
+    assert len(here.stored()) == 6 and "; 3 of 3" in err
+    assert here.call("claims")[1] == before  # a plan changes no page before its values do
+    assert here.call("decide", "--hours", "0.1")[1].startswith("0 jobs stored")
 
 
-def test_a_job_that_would_not_end_in_time_is_not_begun(checkout):
-    plan(checkout, PLAN.replace("0.003", "30"))
-    code, out, err = checkout.run("decide", "--hours", "0.01")
+def test_a_job_that_would_not_end_in_time_is_not_begun(here):
+    plan(here, PLAN.replace("0.003", "30"))
+    code, out, err = here.call("decide", "--hours", "0.01")
     assert code == 0 and out.startswith("0 jobs stored") and "more than is left" in err
-    assert not checkout.stored()
+    assert not here.stored()
 
 
-def test_bad_input_is_one_line(checkout):
+def test_bad_input_is_one_line(here):
     for arguments in (("--hours", "0"), ("--hours", "soon"), ("toy/fig98",), ("--hours", "inf")):
-        code, _, err = checkout.run("decide", *arguments)
+        code, _, err = here.call("decide", *arguments)
         assert code == 2 and err.count("\n") == 1, arguments
-    plan(checkout, PLAN.replace("seeds: 6", "sedes: 6"))
-    code, _, err = checkout.run("decide")
+    plan(here, PLAN.replace("seeds: 6", "sedes: 6"))
+    code, _, err = here.call("decide")
     assert code == 2 and "data/plans/toy.yaml, entry 1" in err and "seeds" in err
 
 
-def test_what_this_machine_lacks_is_left_out(checkout):
-    plan(checkout, PLAN + "  needs: cuda\n")
-    code, _, err = checkout.run("decide", "--hours", "0.1")
-    assert code == 0 and "left out, this machine has no cuda" in err and not checkout.stored()
+def test_what_this_machine_lacks_is_left_out(here):
+    plan(here, PLAN + "  needs: cuda\n")
+    code, _, err = here.call("decide", "--hours", "0.1")
+    assert code == 0 and "left out, this machine has no cuda" in err and not here.stored()

@@ -1,13 +1,9 @@
 """Plans: read strictly, and adopted where a page shows their values."""
 
-import sys
-
 import pandas as pd
 import pytest
 
-from alignbook import code
 from alignbook.errors import AlignbookError
-from companion import studies
 from companion.claims import NOT_JUDGED, OPEN, needed
 from companion.judging import claims_of
 from companion.pages import claim_tables
@@ -26,7 +22,7 @@ PLAN = {
 
 
 class Planned:
-    """A folder with the toy study, as this process's own, and its plans."""
+    """The toy study and its plans, in this process."""
 
     def __init__(self, root):
         self.root, self.folder = root, write_study(root)
@@ -58,22 +54,8 @@ class Planned:
 
 
 @pytest.fixture
-def planned(tmp_path, monkeypatch):
-    monkeypatch.setenv("ALIGNBOOK_ROOT", str(tmp_path))
-    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path / "data" / "results"))
-    for name in ("ALIGNBOOK_BUILD", "ALIGNBOOK_DATA"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(studies, "__path__", [str(tmp_path / "notebooks")])
-    monkeypatch.chdir(tmp_path)
-    _forget()
-    yield Planned(tmp_path)
-    _forget()
-
-
-def _forget():
-    code.forget()
-    for name in [name for name in sys.modules if name.startswith("companion.studies.toy")]:
-        del sys.modules[name]
+def planned(here):
+    return Planned(here.root)
 
 
 def refused(text):
@@ -88,16 +70,11 @@ def refused(text):
 def test_a_plan_is_read_whole(planned):
     planned.plan({}, {"values": "{seeds: 9, rate: 1e-1}", "new_seeds": None, "needs": "bfloat16"})
     first, second = plans.every()
-    assert (first.notebook, first.new_seeds, first.decides, first.matters) == (
-        STUDY,
-        (3, 5),
-        ["above"],
-        {"above": 0.1},
-    )
+    decides = first.notebook, first.new_seeds, first.decides, first.matters
+    assert decides == (STUDY, (3, 5), ["above"], {"above": 0.1})
     assert first.values == {"rate": 0.5, "seeds": 6} and first.changed == {"seeds": 6} and first.needs is None
-    assert (
-        second.values == {"rate": 0.1, "seeds": 9} and second.new_seeds is None and second.needs == "bfloat16"
-    )
+    assert second.values == {"rate": 0.1, "seeds": 9}
+    assert second.new_seeds is None and second.needs == "bfloat16"
     assert str(second) == f"{STUDY} (seeds=9, rate=0.1)"
     assert plans.of(STUDY) == [first, second] and plans.of("toy/fig96") == plans.of("other/fig1") == []
 

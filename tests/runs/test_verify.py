@@ -1,59 +1,46 @@
 """Stored results that outlive a change of code: what stands, what does not, and what is left open."""
 
 import hashlib
-import importlib
 import json
 import math
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from alignbook import code, system
+from alignbook import system
 from alignbook.errors import AlignbookError
-from companion.runs import notebooks, parameters, pool, results, verify
+from companion.runs import notebooks, parameters, results, verify
 from companion.runs.job import describe
 from companion.runs.results import written
 from companion.runs.run import jobs_of
-from tests.conftest import TOY, write_study
+from tests.conftest import forget_toys
 
 DRAWS = "numpy_stream(seed, label).standard_normal(3) * rate"
 
 
 class Study:
-    """The toy study in a folder of its own; jobs are computed in this process."""
+    """The toy study, and what is stored of it."""
 
-    def __init__(self, root):
-        self.root, self.folder = root, write_study(root, "fig99_toy", TOY)
+    def __init__(self, here):
+        self.here = here
         self.profiles(quick="{labels: [plain], rate: 0.5, seeds: 3}")
 
     def profiles(self, **profiles):
-        given = {
+        others = {
             "smoke": "{labels: [slow], rate: 1.0, seeds: 1}",
             "paper": "{labels: [slow], rate: 1.0, seeds: 2}",
-        } | profiles
-        text = "".join(f"{name}: {values}\n" for name, values in given.items())
-        (self.folder / "profiles.yaml").write_text(text)
+        }
+        for name, values in (others | profiles).items():
+            self.here.profile(name, values)
 
     def change(self, new, old=DRAWS):
-        path = self.folder / "experiment.py"
-        text = path.read_text()
-        assert old in text
-        path.write_text(text.replace(old, new))
-        self.notebook()
-
-    def notebook(self):
-        """The notebook, whose modules are read anew."""
-        code.forget()
-        importlib.invalidate_caches()
-        for name in [name for name in sys.modules if name.startswith("companion.studies.toy")]:
-            del sys.modules[name]
-        return notebooks.find("fig99")
+        self.here.change(old, new)
+        forget_toys()
 
     def jobs(self, profile="quick"):
-        notebook = self.notebook()
+        notebook = notebooks.find("fig99")
         return jobs_of(notebook, parameters.resolve(notebook, profile))
 
     def compute(self, profile="quick", **more):
@@ -77,20 +64,8 @@ class Study:
 
 
 @pytest.fixture
-def study(tmp_path, monkeypatch):
-    monkeypatch.setenv("ALIGNBOOK_ROOT", str(tmp_path))
-    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path / "results"))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    results.commit.cache_clear()
-
-    def in_this_process(jobs, task, *, workers, done, admits):
-        for job in filter(admits, jobs):
-            done(job, task(job))
-
-    monkeypatch.setattr(pool, "compute", in_this_process)
-    yield Study(tmp_path)
-    results.commit.cache_clear()
-    code.forget()
+def study(here):
+    return Study(here)
 
 
 def test_an_equivalent_change_stands(study):
@@ -248,17 +223,16 @@ def test_jobs_are_of_one_kind_whose_arguments_differ_in_numbers_alone():
     assert verify.without_numbers(one) != verify.without_numbers(one | {"seed": None})
 
 
-def test_the_command_says_what_it_recomputed_and_what_stays_stale(checkout):
-    checkout.profile("quick", "{labels: [plain], rate: 0.5, seeds: 2}")
-    checkout.run("run", "toy/fig99_toy", "--no-notebook", "--workers", "1")
-    text = checkout.experiment.read_text()
-    checkout.experiment.write_text(text.replace(DRAWS, f"1 * {DRAWS}"))
-    assert json.loads(checkout.run("status", "--json")[1])[1]["stale"] == 2
-    status, out, _ = checkout.run("verify", "fig99")
+def test_the_command_says_what_it_recomputed_and_what_stays_stale(here):
+    here.profile("quick", "{labels: [plain], rate: 0.5, seeds: 2}")
+    here.call("run", "toy/fig99_toy", "--no-notebook")
+    here.change(DRAWS, f"1 * {DRAWS}")
+    assert here.json("status")[1]["stale"] == 2
+    status, out, _ = here.call("verify", "fig99")
     assert status == 0 and "agrees bit for bit" in out.splitlines()[0]
     assert out.splitlines()[1] == "2 stale jobs verified by 1 that were recomputed"
-    checkout.experiment.write_text(text.replace(DRAWS, f"2 * {DRAWS}"))
-    status, out, _ = checkout.run("verify", "fig99", "--json")
+    here.change("1 * numpy_stream", "2 * numpy_stream")
+    status, out, _ = here.call("verify", "fig99", "--json")
     (reason,) = json.loads(out)["stale"]
     assert (status, reason) == (1, "a recomputed table differs")
-    assert json.loads(checkout.run("status", "--json")[1])[1]["stale"] == 2
+    assert here.json("status")[1]["stale"] == 2
