@@ -194,6 +194,13 @@ def forget_toys():
         del sys.modules[name]
 
 
+def in_this_process(jobs, task, *, workers, done, admits=None):
+    """Stands in for ``pool.compute``."""
+    for job in jobs:
+        if admits is None or admits(job):
+            done(job, task(job))
+
+
 class Checkout:
     """A small checkout with one toy notebook."""
 
@@ -285,11 +292,6 @@ def checkout(tmp_path, forks):
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """A checkout as this process's own, where jobs are computed, too."""
-
-    def in_this_process(jobs, task, *, workers, done, admits=None):
-        for job in jobs:
-            if admits is None or admits(job):
-                done(job, task(job))
 
     for name in [name for name in os.environ if name.startswith("ALIGNBOOK_")]:
         monkeypatch.delenv(name)

@@ -436,34 +436,6 @@ def test_transfer_function_scales_back():
     assert sigma == pytest.approx(np.sqrt([4e307, 8e307, 1.6e308])) and tau == pytest.approx(1e-153)
 
 
-@pytest.mark.parametrize(
-    "change", [{"size": 2.0}, {"size": True}, {"stride": 1.5}, {"stride": "1"}, {"size": np.nan}]
-)
-def test_sizes_of_patches_are_integers(change):
-    with pytest.raises(ValueError, match="must be an integer from 1 on"):
-        alignbook.patch_covariance(torch.zeros(1, 1, 4, 4), **change)
-
-
-@pytest.mark.parametrize("bias", [2, -1, "yes", None])
-def test_bias_is_a_switch(bias):
-    with pytest.raises(ValueError, match="bias must be True or False"):
-        alignbook.alignment_curve(np.eye(3), np.ones(3), bias=bias)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"tol": value} for value in (np.nan, np.inf, 0, "1", None)]
-    + [{"max_products": value} for value in (np.nan, np.inf, 30.5, None, True)]
-    + [{"k": value} for value in (True, 2.0, None)]
-    + [{"basis": 60.5}, {"basis": np.nan}, {"seed": None}, {"seed": 1.5}, {"seed": -1}],
-    ids=str,
-)
-def test_hessian_eigenvalues_refuses(change):
-    model, x, y = torch.nn.Linear(3, 8), torch.ones(4, 3), torch.zeros(4, dtype=torch.int64)
-    with pytest.raises(ValueError, match=f"{next(iter(change))} must be"):
-        alignbook.hessian_eigenvalues(model, torch.nn.functional.cross_entropy, x, y, **{"k": 2} | change)
-
-
 def test_hessian_eigenvalues_below_the_normal_range_are_refused():
     generator = torch.Generator().manual_seed(0)
     model = torch.nn.Linear(3, 8)

@@ -333,7 +333,7 @@ def test_a_run_leaves_an_executed_notebook_and_a_page_without_machine_paths(chec
     shutil.copy(paths.root() / "_config.yml", checkout.root)
     elsewhere = checkout.root / "elsewhere"
     elsewhere.mkdir()
-    values = ("-p", "rate=1e-3", "-p", 'labels=["plain"]', "-p", "seeds=2")
+    values = ("-p", "seeds=2", "-p", 'labels=["plain"]')
     # Paths in the environment are relative to where the command runs.
     status, out, err = checkout.run(
         "run", "fig99", *values, "--json", at=elsewhere, ALIGNBOOK_RESULTS="store"
@@ -341,12 +341,12 @@ def test_a_run_leaves_an_executed_notebook_and_a_page_without_machine_paths(chec
     assert status == 0, err
     assert len(list(elsewhere.glob("store/toy/fig99_toy/*.csv"))) == 2
     summary = json.loads(out)
-    assert summary["profile"] is None and summary["parameters"]["rate"] == 1e-3
+    assert summary["profile"] is None and summary["parameters"]["seeds"] == 2
     text = Path(summary["notebook"]).read_text()
     assert str(checkout.root) not in text and '"papermill"' not in text
     notebook = json.loads(text)
     parameters = next(c for c in notebook["cells"] if "parameters" in c["metadata"].get("tags", []))
-    assert "rate: float = 0.001  # (0, 1]: size of the numbers" in "".join(parameters["source"])
+    assert "seeds: int = 2  # [1, 100]: independent runs" in "".join(parameters["source"])
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
     shown = "".join("".join(output.get("data", {}).get("text/html", "")) for output in outputs)
     assert "notebooks/toy/fig99_toy/experiment.py" in shown and "Random numbers, or trouble." in shown

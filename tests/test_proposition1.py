@@ -30,7 +30,7 @@ def train(x, y, initial, weight_decay, steps=150):
     return net[0].weight.detach(), losses
 
 
-@settings(deadline=None, max_examples=5)
+@settings(deadline=None, max_examples=3)
 @given(seed=st.integers(0, 2**20), weight_decay=st.sampled_from([0.0, 1e-3]))
 def test_training_commutes_with_orthogonal_maps(seed, weight_decay):
     d, width, n = 7, 16, 64

@@ -218,3 +218,9 @@ def test_float32_tensors():
 def test_bad_input(features, labels, message):
     with pytest.raises(ValueError, match=message):
         alignment_curve(features, labels)
+
+
+@pytest.mark.parametrize("bias", [2, "yes", None])
+def test_bias_is_a_switch(bias):
+    with pytest.raises(ValueError, match="bias must be True or False"):
+        alignment_curve(np.eye(3), np.ones(3), bias=bias)

