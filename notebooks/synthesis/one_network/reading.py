@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import at, difference, once
-from companion.statements import Case, Number, Statement, over
+from companion.statements import Case, Number, Statement, least, over
 
 from ..shared.clocks import octaves, path
 
@@ -153,6 +153,19 @@ def stopped_early(table, parameters, network, task):
     return later("features", "filters")(early, parameters, network, task)
 
 
+def by_network(parameters):
+    """The convolutional network with all kinds of labels, of which the least speaks, and the dense one."""
+    convolutional = [case for case in cases(parameters) if case.given["network"] == "convolutional"]
+    dense = [case for case in cases(parameters) if case.given["network"] == "dense"]
+    whole = [Case("convolutional", "convolutional network, whatever the labels", {"of": convolutional})]
+    return whole * bool(convolutional) + [Case(case.id, case.words, {"of": [case]}) for case in dense]
+
+
+def features_first(table, parameters, of):
+    """:func:`later` of features and filters, of the case of ``of`` that shows it least."""
+    return least(later("features", "filters"), lambda p: of)(table, parameters)
+
+
 TIME = {
     "above": 0, "matters": 0.1, "unit": "octaves of steps",
     "because": "a fifth of the distance between two records",
@@ -162,22 +175,24 @@ STATEMENTS = [
         "features-first", "The features of the last hidden layer complete half of their change towards the "
         "labels before the first layer's weights complete half of the change in their preference for the "
         "data's axes over random ones.",
-        source="compare Maennel Figure 2 and Imani Figure 2", of=later("features", "filters"), each=cases,
+        source="compare Maennel Figure 2 and Imani Figure 2", of=features_first, each=by_network,
         headline=True, **TIME,
     ),
     Statement(
         "hidden-leads", "At the end a hidden layer's tangent kernel leads: it is better aligned than the "
-        "first and the last layer's.", source="compare Lou Section 2.3", each=cases, above=0, matters=0.01,
-        unit="A_l", of=lambda t, p, network, task: leaders(t, network, task)["hidden"],
+        "first and the last layer's, in the network that shows it least.", source="compare Lou Section 2.3",
+        of=least(lambda t, p, network, task: leaders(t, network, task)["hidden"], cases), above=0,
+        matters=0.01, unit="A_l",
         because="a hundredth of the largest possible alignment",
     ),
     Statement(
         "sooner", "Features complete half of their change sooner when fine-tuned from random labels than "
-        "from scratch.", source="compare Maennel Figure 1", of=sooner,
-        each=over("networks", NETWORKS), **TIME,
+        "from scratch, in the network that shows it least.", source="compare Maennel Figure 1",
+        of=least(sooner, over("networks", NETWORKS)), **TIME,
     ),
 ]  # fmt: skip
 NUMBERS = [
+    Number("ahead", "octaves by which filters are later", later("features", "filters"), each=cases),
     Number("filters-first", "octaves by which features are later, fully connected, real labels",
            lambda t, p: -later("features", "filters")(t, p, "dense", "real")),
     Number("early", "octaves by which filters are later, training stopped at a quarter", stopped_early,

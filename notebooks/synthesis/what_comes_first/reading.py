@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from companion.over_seeds import at, ratio
-from companion.statements import Case, Number, Statement, over
+from companion.statements import Case, Number, Statement, least, over
 
 from ..shared import clocks
 from ..shared.clocks import path
@@ -98,13 +98,18 @@ def progress(table, layer, trained, of):
     return pd.DataFrame({seed: pd.concat(runs, axis=1).mean(axis=1) for seed, runs in found.items()}).T
 
 
-def layers_and_scales(parameters):
-    """One case per kind of first layer and initial scale: over the scales the order may turn."""
-    return [
-        Case(f"{layer}-{scale:g}", f"{LAYERS[layer]}, scale {scale:g}", {"layers": layer, "scale": scale})
-        for layer in parameters["layers"]
-        for scale in parameters["scales"]
-    ]
+def scales(parameters):
+    """One case per initial scale: over the scales the order may turn."""
+    return [Case(f"{scale:g}", f"scale {scale:g}", {"scale": scale}) for scale in parameters["scales"]]
+
+
+by_layer = over("layers", LAYERS)
+
+
+def by_share(table, parameters, scale):
+    """:func:`lags` by the bounded measure, of the first layer that shows it least."""
+    rows = at(table, scale=scale)
+    return least(lambda t, p, layers: lags(rows, layers, filters=share), by_layer)(table, parameters)
 
 
 def times_as_long(table, parameters, layers):
@@ -114,38 +119,45 @@ def times_as_long(table, parameters, layers):
     return (2**filters - 1) / (2**features - 1) if np.isfinite(filters) else None
 
 
+def frozen_gain(table, parameters, layers):
+    """The features' gain with the first layer frozen over that with all layers trained, by seed."""
+    return ratio(*beside_all(table, layers, "others", gain))
+
+
 TIME = {
     "above": 0, "matters": 0.1, "unit": "octaves of steps",
     "because": "a fifth of the distance between two records",
 }  # fmt: skip
 GAIN = {
-    "each": over("layers", LAYERS), "above": 0.5, "matters": 0.1, "unit": "of the trained network's gain",
+    "above": 0.5, "matters": 0.1, "unit": "of the trained network's gain",
     "because": "a tenth of the gain",
 }  # fmt: skip
 STATEMENTS = [
     Statement(
         "order", "The features complete half of their change towards the labels before the first layer's "
-        "weights complete half of the change in their preference for the data's axes over random ones.",
-        source="compare Maennel Figure 2 and Imani Figure 2", of=lambda t, p, layers: lags(t, layers),
-        each=over("layers", LAYERS), headline=True, **TIME,
+        "weights complete half of the change in their preference for the data's axes over random ones: the "
+        "kind of first layer that shows it least.",
+        source="compare Maennel Figure 2 and Imani Figure 2", headline=True, **TIME,
+        of=least(lambda t, p, layers: lags(t, layers), by_layer),
     ),
     Statement(
-        "share", "Features also come first if we measure filters by a share that is at most 1.",
-        source="ours", of=lambda t, p, layers, scale: lags(at(t, scale=scale), layers, filters=share),
-        each=layers_and_scales, post_hoc="the bounded measure was added after five seeds", **TIME,
+        "share", "Features also come first if we measure filters by a share that is at most 1, with the "
+        "first layer that shows it least.",
+        source="ours", of=by_share, each=scales, **TIME,
+        post_hoc="the bounded measure was added after five seeds",
     ),
     Statement(
         "frozen", "With the first layer frozen, the features gain more than half of what they gain when it "
-        "is trained.", of=lambda t, p, layers: ratio(*beside_all(t, layers, "others", gain)), source="ours",
-        **GAIN,
+        "is trained: the kind that shows it least.", of=least(frozen_gain, by_layer), source="ours", **GAIN,
     ),
     Statement(
         "reverse", "With only the first layer trained, the features gain more than half of what they gain "
         "when all layers are.", of=lambda t, p, layers: ratio(*beside_all(t, layers, "first", gain)),
-        source="ours", post_hoc="added after five seeds", **GAIN,
+        source="ours", post_hoc="added after five seeds", each=by_layer, **GAIN,
     ),
 ]  # fmt: skip
 NUMBERS = [
-    Number("times", "half-time of filters over that of features", times_as_long,
-           each=over("layers", LAYERS)),
+    Number("times", "half-time of filters over that of features", times_as_long, each=by_layer),
+    Number("lag", "octaves by which filters are later", lambda t, p, layers: lags(t, layers), each=by_layer),
+    Number("frozen", "gain with the first layer frozen over that of all", frozen_gain, each=by_layer),
 ]  # fmt: skip
