@@ -23,8 +23,8 @@ def test_the_stored_curves_are_those_of_the_code_that_is_shown(tmp_path, monkeyp
     expected = stored()
     pd.testing.assert_frame_equal(found, expected[expected["step"] < 1], rtol=0.01)
     steps = expected.groupby("instrument")["step"].agg(["nunique", "max"])
-    assert set(steps.index) == set(recorder_page.PANELS)
-    assert steps.to_numpy().tolist() == [[26, 1778]] * 4
+    assert set(steps.index) == {*recorder_page.PANELS, recorder_page.CONTROL}
+    assert steps.to_numpy().tolist() == [[26, 1778]] * 5
 
 
 def test_the_page_shows_them_and_says_where_they_end(tmp_path):

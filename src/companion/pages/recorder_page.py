@@ -16,6 +16,7 @@ PANELS = {  # heading of each instrument's panel
     "tangent": "Tangent kernels: alignment",
     "curvature": "Largest Hessian eigenvalue",
 }
+CONTROL = "random_axes"  # the example's own function, beside the misalignment
 LAYERS = {"alignment": "(output)"}  # of which the page gives numbers, if not the first
 
 
@@ -30,12 +31,12 @@ def write(pages: Path) -> None:
 
 def numbers(table: pd.DataFrame) -> dict[str, str]:
     """The last step, and of each instrument the first and the last value, which the page's sentence gives."""
-    told = {"steps": f"{table['step'].max():,}"}
-    for name in PANELS:
+    values = {"steps": f"{table['step'].max():,}"}
+    for name in (*PANELS, CONTROL):
         rows = table[table["instrument"] == name].sort_values("step")
         line = rows[rows["layer"] == LAYERS.get(name, rows["layer"].iloc[0])]["value"]
-        told |= {f"{name}_first": number(line.iloc[0]), f"{name}_last": number(line.iloc[-1])}
-    return told
+        values |= {f"{name}_first": number(line.iloc[0]), f"{name}_last": number(line.iloc[-1])}
+    return values
 
 
 def drawn(table: pd.DataFrame) -> str:
@@ -50,7 +51,11 @@ def drawn(table: pd.DataFrame) -> str:
             panel.plot(line["step"], line["value"], "o-", ms=3, color=colour, label=label)
         panel.set_xscale("symlog", linthresh=1)
         panel.set(xlabel="training step", title=heading, xlim=(0, None), ylim=(0, None))
-        if len(layers) > 1:
+        if name == "misalignment":
+            control = table[table["instrument"] == CONTROL]
+            panel.plot(control["step"], control["value"], "o-", ms=3, color="0.5", label="random axes")
+            panel.lines[0].set_label("the data's axes")
+        if len(panel.lines) > 1:
             panel.legend(fontsize=9)
     text = style.svg(figure)
     plt.close(figure)
