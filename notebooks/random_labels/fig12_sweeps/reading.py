@@ -1,6 +1,7 @@
 """How often pre-training on random labels helps, and when (B): measures, then statements."""
 
-from companion.statements import Case, Number, Statement
+from companion.over_seeds import weakest
+from companion.statements import Number, Statement, among, pooled
 
 from ..shared.sweep_analysis import by_group, by_seed, compared, layers_add, per_doubling
 from .design import ARCHITECTURES, SECOND, SWEEPS
@@ -29,13 +30,21 @@ def slope(factor):
     return over_settings(lambda points: per_doubling(points, factor), *SWEEPS, layers="all")
 
 
-def half(table, parameters, part, sign):
-    """``sign`` × gain of SimpleCNN with all layers, in the lower or upper half of each sweep's scales."""
+def often(table, parameters, layers):
+    """Share of the settings in which handing on ``layers`` helps, mean over the architectures."""
+    return pooled(over_settings(helped, *SWEEPS, layers=layers), architectures)(table, parameters)
+
+
+def turned(table, parameters):
+    """SimpleCNN with all layers: gain in the lower half of each sweep's scales, or loss in the upper one.
+
+    Whichever shows less.
+    """
     points = compared(table, *SWEEPS, architecture="cnn", layers="all")
     if points.empty:
         return None
     upper = points["init_scale"] > points.groupby("figure")["init_scale"].transform(_middle)
-    return sign * by_seed(points[upper == (part == "large")], by_group)
+    return weakest(by_seed(points[~upper], by_group), -by_seed(points[upper], by_group))
 
 
 def _middle(scales):
@@ -43,50 +52,38 @@ def _middle(scales):
     return scales.drop_duplicates().median()
 
 
-def architectures(*keys):
-    """Cases for ``each``."""
-    return lambda p: [Case(key, ARCHITECTURES[key], {"architecture": key}) for key in keys]
-
-
+architectures = among("architecture", ARCHITECTURES)
 SHARE = {"unit": "of the settings", "bounds": (0, 1)}
 POINTS = {"matters": 1.0, "unit": "points", "because": "the size of a symbol in the paper's figures"}
 STATEMENTS = [
     Statement(
         "often", "In most settings, pre-training on random labels speeds up training.",
-        source="Section 4; Figures 12 and 13", of=over_settings(helped, *SWEEPS), above=0.5, matters=0.1,
-        because="one setting of ten", headline=True, **SHARE,
-        each=lambda p: [
-            Case(f"{layers}-{key}", f"{words} of {name}", {"architecture": key, "layers": layers})
-            for layers, words in LAYERS.items()
-            for key, name in ARCHITECTURES.items()
-        ],
+        source="Section 4; Figures 12 and 13", of=often, above=0.5, matters=0.1,
+        because="one setting of ten", headline=True, each=among("layers", LAYERS), **SHARE,
     ),
     Statement(
         "rarely-hurts", "In fewer than a tenth of the settings, pre-training slows training by over a point.",
-        source="Section 4", of=over_settings(slowed, *SWEEPS), below=0.1, matters=0.05,
-        because="half of the tenth", **SHARE, each=architectures(*ARCHITECTURES), ours=True,
+        source="Section 4", of=pooled(over_settings(slowed, *SWEEPS), architectures), below=0.1,
+        matters=0.05, because="half of the tenth", **SHARE, ours=True,
     ),
     Statement(
         "turns", "All layers of SimpleCNN help at small initial scales and hurt at large ones.",
-        source="Section 1.1", of=half, above=0, **POINTS,
-        each=lambda p: [
-            Case("small", "gain in the lower half of the scales", {"part": "small", "sign": 1}),
-            Case("large", "loss in the upper half", {"part": "large", "sign": -1}),
-        ],
+        source="Section 1.1", of=turned, above=0, **POINTS,
         post_hoc="chosen when the gains had been seen; the slope over the scale was planned",
     ),
     Statement(
-        "scale", "A larger initial scale makes the effect more negative (all layers, per doubling).",
-        source="Section 1.1", of=slope("init_scale"), below=0, **POINTS, each=architectures("cnn", "resnet"),
+        "scale", "For ResNet-18, too, a larger initial scale makes the effect of all layers more negative, "
+        "per doubling.",
+        source="Section 1.1", of=lambda t, p: slope("init_scale")(t, p, architecture="resnet"), below=0,
+        **POINTS,
     ),
     Statement(
-        "classes", "More random classes make the effect more negative (all layers, per doubling).",
-        source="Section 1.1", of=slope("upstream_classes"), below=0, **POINTS,
-        each=architectures(*ARCHITECTURES),
+        "classes", "More random classes make the effect of all layers more negative, per doubling.",
+        source="Section 1.1", of=pooled(slope("upstream_classes"), architectures), below=0, **POINTS,
     ),
     Statement(
         "more-layers", "Handing on all layers helps more than handing on the first.", source="Appendix B.5",
-        of=over_settings(layers_add, *SWEEPS), above=0, **POINTS, each=architectures(*ARCHITECTURES),
+        of=pooled(over_settings(layers_add, *SWEEPS), architectures), above=0, **POINTS,
     ),
     Statement(
         "resnet-second", "On ImageNet's stand-in, ResNet-18 trains faster after pre-training.",
@@ -97,6 +94,6 @@ STATEMENTS = [
 NUMBERS = [
     Number(
         "helped", "settings in which pre-training helps", over_settings(helped, *SWEEPS), paper="very often",
-        each=architectures(*ARCHITECTURES), bounds=(0, 1),
+        each=architectures, bounds=(0, 1),
     ),
 ]  # fmt: skip

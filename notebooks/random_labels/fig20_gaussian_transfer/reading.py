@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from companion.over_seeds import curves
-from companion.statements import Case, Number, Statement
+from companion.over_seeds import curves, weakest
+from companion.statements import Case, Number, Statement, among
 
 from ..shared.transfer_curves import FALL, RISE, change, growth, networks
 from .design import PRINTED, SAID
@@ -17,10 +17,7 @@ PARTS = {
     "right": {"rises": 0.005, "no-fall": 0.02},
 }
 LETTERS = {"left": "(a)", "middle": "(b)", "right": "(c)"}  # what the figure calls them
-WORDS = {
-    "rises": "rises", "falls": "falls", "no-rise": "does not rise by more than a fifth of its fall",
-    "no-fall": "does not fall by more than a fifth of its rise",
-}  # fmt: skip
+WORDS = {"left": "only falls", "middle": "rises, then falls", "right": "only rises"}
 
 
 def rows_of(table, panel):
@@ -42,16 +39,16 @@ def grown(rows):
     return growth(rows).rename_axis("network")
 
 
-def measured(table, parameters, panel, part):
-    """What is to lie above 0 where the panel's curve has this ``part`` of its shape, by network.
+def measured(table, parameters, panel):
+    """What is to lie above 0 where the panel's curve has its shape, by network: of two parts the lesser.
 
-    A rise or a fall itself; where the paper has none, a fifth of the panel's other change less this one. In
-    units of the smallest effect that matters for it.
+    A part is a rise or a fall; where the paper has none, a fifth of the panel's other change less this one.
+    In units of the smallest effect that matters for it.
     """
     frame = grown(rows_of(table, panel))
     rise, fall = change(frame, RISE), change(frame, FALL)
     found = {"rises": rise, "falls": fall, "no-rise": SHARE * fall - rise, "no-fall": SHARE * rise - fall}
-    return found[part] / PARTS[panel][part]
+    return weakest(*(found[part] / matters for part, matters in PARTS[panel].items()))
 
 
 def percent(table, parameters, panel, end):
@@ -59,19 +56,11 @@ def percent(table, parameters, panel, end):
     return 100 * np.expm1(change(grown(rows_of(table, panel)), end))
 
 
-def each_part(parameters):
-    """Cases: the six parts of the three shapes."""
-    return [
-        Case(f"{panel}-{part}", f"{LETTERS[panel]} {WORDS[part]}", {"panel": panel, "part": part})
-        for panel, parts in PARTS.items()
-        for part in parts
-    ]
-
-
 STATEMENTS = [
     Statement(
         "shapes", "The growth of τ only falls (a), rises and then falls (b), or only rises (c).",
-        source="Figure 20, E.1", of=measured, above=0, matters=1.0, headline=True, each=each_part,
+        source="Figure 20, E.1", of=measured, above=0, matters=1.0, headline=True,
+        each=among("panel", {panel: f"{LETTERS[panel]} {words}" for panel, words in WORDS.items()}),
         unit="of the smallest effect that matters",
         because="half a percent of τ, or a fifth of what the panel shows, cannot be seen in the figure",
         post_hoc="that a fifth of the other change is none was chosen after 50 networks per panel",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from companion.over_seeds import at, curves, difference, ratio, sample
-from companion.statements import Case, Number, Statement
+from companion.statements import Case, Number, Statement, least, pooled
 
 from .design import WORDS, settings, wide
 
@@ -78,8 +78,8 @@ STATEMENTS = [
         source="Appendix C, Proposition 1", of=share, each=of("squared"), **ALIGNED,
     ),
     Statement(
-        "width", "The alignment holds at every width.", source="Section 2.2, Proposition 1", of=share,
-        each=of_widths, **ALIGNED,
+        "width", "The alignment holds at other widths, too (their mean).",
+        source="Section 2.2, Proposition 1", of=pooled(share, of_widths), **ALIGNED,
     ),
     Statement(
         "optimiser", "The alignment also holds with an adaptive optimiser.", source="Appendix C, a remark",
@@ -90,9 +90,9 @@ STATEMENTS = [
         source="Appendix C, Proposition 1", of=share, each=of("exponentiated"), **BROKEN,
     ),
     Statement(
-        "without", "Without one of the proposition's assumptions, the weights are misaligned.",
-        source="Proposition 1 assumes isotropic initial weights and centred inputs", of=share,
-        each=of("stretched", "shifted"), **BROKEN,
+        "without", "Without either of the proposition's assumptions, the weights are misaligned.",
+        source="Proposition 1 assumes isotropic initial weights and centred inputs",
+        of=least(share, of("stretched", "shifted")), **BROKEN,
     ),
 ]  # fmt: skip
 NUMBERS = [

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from companion.over_seeds import at, difference, once
-from companion.statements import Case, Number, Statement
+from companion.over_seeds import at, difference, once, weakest
+from companion.statements import Number, Statement
 
 from ..shared.gains import mean_accuracy
 from .design import ALL, EARLY, FIRST, KINDS, LATE, SCRATCH, STARTS
@@ -57,9 +57,9 @@ def early_spares(table, parameters):
     return difference(gain(table, EARLY, True), gain(table, ALL, True))
 
 
-def turns(table, parameters, large, sign):
-    """Gain of all layers in one half of the scales, times ``sign``."""
-    return sign * gain(table, ALL, large)
+def turns(table, parameters):
+    """Gain of all layers in the lower half of the scales, or their loss in the upper one, as shows less."""
+    return weakest(gain(table, ALL, False), -gain(table, ALL, True))
 
 
 def first_helps(table, parameters):
@@ -87,14 +87,6 @@ def crossing(start):
     return scale
 
 
-def halves(parameters):
-    """The two halves of the initial scales, and the sign of the gain that is claimed there."""
-    return [
-        Case("small", "gains in the lower half of the scales", {"large": False, "sign": 1}),
-        Case("large", "loses in the upper half", {"large": True, "sign": -1}),
-    ]
-
-
 POINTS = {
     "matters": 1.0, "unit": "points", "because": "one point is the width of a line in the paper's panels",
 }  # fmt: skip
@@ -108,8 +100,8 @@ STATEMENTS = [
         of=early_spares, above=0, **POINTS,
     ),
     Statement(
-        "turns", "The effect of all layers turns with the initial scale.", source="Section 1.1", of=turns,
-        each=halves, above=0, **POINTS,
+        "turns", "All layers gain in the lower half of the scales and lose in the upper one.",
+        source="Section 1.1", of=turns, above=0, **POINTS,
     ),
     Statement(
         "first", "The first convolution alone helps over all scales.", source="ours", ours=True,

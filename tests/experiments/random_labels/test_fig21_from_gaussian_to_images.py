@@ -114,10 +114,10 @@ def test_dips_decide():
     slight = judged(made_up(printed | {"images, stride 3": 0.32}, seeds=20))
     assert slight["neighbours-seeds"] == slight["neighbours-mean"] == NO_EFFECT
     turned = judged(made_up(dict(zip(design.STEPS, [0.0, 0.0, 0.9, 0.6, 0.5, 0.4], strict=True))))
-    for id in ("neighbours-seeds", "neighbours-mean", "stride-2", "stride-1-ideal", "still-close"):
+    for id in ("neighbours-seeds", "neighbours-mean", "stride-own", "stride-ideal", "still-close"):
         assert turned[id] == CONTRADICTED
     part = judged(made_up({"images, stride 2": 0.5, "images, stride 1": 0.7}))
-    assert part["stride-1"] == HOLDS and part["still-close"] == part["ideal-rises"] == NOT_RUN
+    assert part["stride-own"] == part["still-close"] == part["ideal"] == NOT_RUN
 
 
 def test_a_departure_is_relative_to_the_curves_own_height():

@@ -71,7 +71,7 @@ _, outcomes = judging.of(reading, PARAMETERS)
 
 def test_later_layers_hurt():
     found = outcomes(table({design.LATE: 8, design.ALL: 8}))
-    assert found["late"] == found["early"] == found["turns-small"] == found["turns-large"] == HOLDS
+    assert found["late"] == found["early"] == found["turns"] == HOLDS
     assert found["first"] == NO_EFFECT
     scales = reading.crossing(design.ALL)(table({design.ALL: 8}), PARAMETERS)
     assert scales.to_numpy() == pytest.approx(np.full(5, 2**0.5), rel=0.05)

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 import torch
 
-from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
+from companion.claims import CONTRADICTED, NO_EFFECT, NOT_RUN
 from companion.studies.random_labels.tab01_covariance_init import experiment as tab01, reading
 from tests import judging
 
@@ -38,14 +38,6 @@ def as_printed(shift=0.0, seeds=3, noise=1e-3, draw=0, fitted=1.0):
 
 
 claims, outcomes = judging.of(reading, PARAMETERS)[:2]
-
-
-def test_the_paper_prints_112_numbers():
-    printed = reading.PRINTED
-    assert len(printed) == 112
-    assert printed.groupby("table").size().tolist() == [16] * 7
-    assert printed["paper"].between(0.1, 0.8).all()
-    assert printed.groupby(["layers", "iterations", "part"])["paper"].nunique()[0].eq(1).all()
 
 
 def test_jobs_ask_for_every_cell_once_and_share_the_standard_column():
@@ -177,23 +169,22 @@ def test_the_papers_own_numbers_hold_but_for_two():
     found = claims(as_printed(seeds=6, noise=1e-5).assign(pretrain_epochs=1))
     assert found["f1-above-standard"].measured == pytest.approx(found["f1-above-standard"].paper, abs=1e-3)
     contradicted = {id for id, claim in found.items() if claim.outcome == CONTRADICTED}
-    assert contradicted == {"f1-like-pretrained-1000", "others-below-standard-shifted-1000"}
+    assert contradicted == {"f1-like-pretrained-own", "shifted"}
     # Table 1's last step on test images is a rise of 0.01 and none, on average.
-    assert found["f1-rises-3-test"].outcome == NO_EFFECT and found["f1-rises-2-train"].outcome == HOLDS
-    assert found["f1-like-pretrained-1000-longer"].outcome == NOT_RUN
+    assert found["f1-rises-test"].outcome == NO_EFFECT
+    assert found["f1-like-pretrained-longer"].outcome == NOT_RUN
 
 
 def test_claims_disagree_where_everything_is_turned_round():
     turned = as_printed(seeds=6)
     turned["train"], turned["test"] = 1 - turned["train"], 1 - turned["test"]
     found = outcomes(turned)
-    for id in ("f1-above-standard", "f1-rises-2-test", "shifted-below-f2", "others-below-standard-smallest"):
+    for id in ("f1-above-standard", "f1-rises-train", "smallest"):
         assert found[id] == CONTRADICTED
     better = as_printed(seeds=6)
     better.loc[better["initialisation"].isin(["f1", "sampled"]), ["train", "test"]] += 0.08
     found = outcomes(better)
-    assert found["f1-like-pretrained-100"] == found["sampled-like-f2"] == found["curves-f1"] == CONTRADICTED
-    assert found["curves-f3"] == HOLDS
+    assert found["f1-like-pretrained-own"] == found["sampled-like-f2"] == CONTRADICTED
 
 
 def test_longer_pre_training_is_a_case_of_its_own():
@@ -201,8 +192,8 @@ def test_longer_pre_training_is_a_case_of_its_own():
     longer = table[table["initialisation"] == "pretrained"].assign(pretrain_epochs=reading.LONGER)
     longer[["train", "test"]] += 0.1
     found = claims(pd.concat([table, longer], ignore_index=True))
-    assert found["f1-like-pretrained-100"].measured == pytest.approx(0.005, abs=2e-3)
-    assert found["f1-like-pretrained-100-longer"].measured == pytest.approx(-0.095, abs=2e-3)
+    own, long = (found[f"f1-like-pretrained-{length}"].measured for length in ("own", "longer"))
+    assert own - long == pytest.approx(0.1)
 
 
 def test_what_pre_training_fitted_is_that_of_the_same_network():
@@ -214,7 +205,7 @@ def test_what_pre_training_fitted_is_that_of_the_same_network():
 def test_a_diverged_run_takes_its_seed_out_of_its_claims():
     table = as_printed(seeds=4).query("not (initialisation == 'f1' and layers == 3 and seed == 1)")
     found = claims(table)
-    assert found["f1-above-standard"].seeds == 3 and found["shifted-below-f2"].seeds == 4
+    assert found["f1-above-standard"].seeds == 3 and found["smallest"].seeds == 4
 
 
 def test_variations_are_no_cells_of_the_tables():
