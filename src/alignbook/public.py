@@ -31,14 +31,14 @@ from alignbook.metrics.spectral_density import (
     spectral_density as plain_spectral_density,
 )
 from alignbook.metrics.weight_deviation import WeightDeviation
-from alignbook.probing.copies import device_of, measured, require_steady, unwrapped
+from alignbook.probing.copies import measured, placed, require_steady, unwrapped
 from alignbook.probing.curvature import asymmetry
-from alignbook.probing.data import cast, gathered
+from alignbook.probing.data import gathered
 from alignbook.probing.layers import reading
 from alignbook.probing.network import Network
 from alignbook.probing.parameters import TRAINABLE
 from alignbook.probing.task import settled
-from alignbook.probing.weights import plain
+from alignbook.probing.weights import matched
 
 P, R = ParamSpec("P"), TypeVar("R")
 Array: TypeAlias = ArrayLike | torch.Tensor
@@ -100,9 +100,8 @@ def _examples(network, loss, inputs, targets):
         require_steady(network, inputs)
         return network, _function(loss), inputs, targets
     data, _ = gathered(inputs, targets, examples=2**31, least=1, floats=None)
-    kinds = [p.dtype for p in network.parameters() if p.is_floating_point()]
-    data = data.to(device_of(network)).each(lambda v: v if v.dtype in kinds else cast(v, (*kinds, None)[0]))
-    network = Network(network, data)
+    network = Network(network, data.each(lambda values: placed(values, network)))
+    data = network.data
     rows, targets = torch.arange(len(data), device=data.targets.device), data.targets
     network.prepared(network.few)
     if loss is None:
@@ -148,7 +147,7 @@ def tangent_alignment(
         alignments = metrics.tangent_alignment(network, inputs, labels)
         if not train:
             raise ValueError("no layer's weight trains: parameters='all' takes all of them")
-        with torch.no_grad(), reading(network, layers, lambda layer, _: order.append(layer)):
+        with torch.no_grad(), reading(layers, lambda layer, _: order.append(layer)):
             network(inputs[:1])
     return alignments[[layer in train for layer in order]]
 
@@ -226,7 +225,9 @@ def weight_deviation(
         instance(network, name, nn.Module | Mapping, "a torch.nn.Module or a state dict")
         states.append(unwrapped(network).state_dict() if isinstance(network, nn.Module) else network)
     if states[0].keys() != states[1].keys():  # one of them may have the prefix of a wrapper
-        states = [plain(state) for state in states]
+        bare = min(states, key=lambda state: len(next(iter(state), "")))
+        renamed = [matched(state, bare)[0] for state in states]
+        states = renamed if all(len(r) == len(s) for r, s in zip(renamed, states, strict=True)) else states
     return metrics.weight_deviation(*states, n if n is None else whole(n, "n", 1))
 
 

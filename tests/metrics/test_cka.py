@@ -94,7 +94,9 @@ def test_layers_within_and_between_networks():
     for i, j in itertools.product(range(2), repeat=2):
         expected = cka(features[0][i], features[1][j], batch_size=10)
         assert table.iloc[i, j] == pytest.approx(expected, rel=1e-5)
-    chosen = layer_cka(first, [{"input": part} for part in inputs.split(10)], second, layers=["[14]"])
+    chosen = layer_cka(
+        first, [{"input": part} for part in inputs.split(10)], second, layers=["[14]"], batch_size=10
+    )
     np.testing.assert_allclose(chosen, table.iloc[:2, :2], rtol=1e-6)
     within = layer_cka(first, [(inputs, torch.zeros(30))])
     np.testing.assert_allclose(np.diag(within), 1, rtol=1e-9)
@@ -183,24 +185,22 @@ def test_inputs_in_every_form_that_the_probe_takes():
     np.testing.assert_allclose(two, expected, rtol=1e-3)
     for form in ({"x": x, "labels": y}, ({"x": x, "unknown": y}, y)):
         assert np.array_equal(layer_cka(Named(), form, batch_size=8), expected)
-    cut = layer_cka(net, list(x.split(10)))
-    for form in (pairs, list(pairs), DataLoader(pairs, 10), [(part,) for part in x.split(10)]):
+    cut = layer_cka(net, x, batch_size=10)
+    for form in (
+        pairs,
+        list(pairs),
+        DataLoader(pairs, 7),
+        list(x.split(9)),
+        [(part,) for part in x.split(9)],
+    ):
         np.testing.assert_allclose(layer_cka(net, form, batch_size=10), cut, rtol=1e-6)
     np.testing.assert_allclose(layer_cka(Named(), rows, batch_size=10), cut, rtol=1e-5)
     with pytest.raises(ValueError, match="not int"):
         layer_cka(net, 3)
 
 
-def test_a_short_last_batch_is_left_out_and_told():
-    net, x = network(0), torch.randn(23, 12)
-    found = layer_cka(net, DataLoader(TensorDataset(x, torch.zeros(23)), 10))
-    pd.testing.assert_frame_equal(found, layer_cka(net, list(x[:20].split(10))))
-    assert found.attrs["said"] == ["batches of fewer than 4 examples are left out: 3 examples"]
-    assert layer_cka(net, x).attrs["said"] == []
-
-
 @pytest.mark.parametrize("batch_first", [True, False])
-def test_attention_has_its_last_projection(batch_first):
+def test_attention_is_one_layer(batch_first):
     torch.manual_seed(0)
     net = nn.TransformerEncoderLayer(8, 2, 16, batch_first=batch_first)
     x = torch.randn(12, 12, 8)
@@ -216,15 +216,14 @@ def test_attention_has_its_last_projection(batch_first):
             )
 
     found = layer_cka(Positions(), x)
-    names = {"block.self_attn", "block.self_attn.out_proj", "block.linear1", "block.linear2"}
+    names = {"block.self_attn", "block.linear1", "block.linear2"}
     if batch_first:
         assert set(found) == names and not found.attrs["left_out"]
     direct, _ = net.eval().self_attn(*[x if batch_first else x.transpose(0, 1)] * 3)
     direct = direct if batch_first else direct.transpose(0, 1)
     linear = net.linear1(net.norm1(x + direct)).detach()
     own = cka(direct.detach(), linear) if batch_first else None
-    assert set(found) >= {"block.self_attn.out_proj"}
-    assert found.loc["block.self_attn", "block.self_attn.out_proj"] == pytest.approx(1)
+    assert "block.self_attn" in found
     if batch_first:
-        assert found.loc["block.self_attn.out_proj", "block.linear1"] == pytest.approx(own, rel=1e-4)
+        assert found.loc["block.self_attn", "block.linear1"] == pytest.approx(own, rel=1e-4)
     assert torch.backends.mha.get_fastpath_enabled()

@@ -5,7 +5,6 @@ import re
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -15,8 +14,7 @@ from torch.utils.data import DataLoader, default_collate
 import alignbook
 from alignbook.errors import AlignbookError
 from alignbook.probing import features
-from alignbook.probing.copies import measurable
-from alignbook.probing.data import Data, gathered
+from alignbook.probing.data import Data
 from alignbook.probing.network import Network
 from alignbook.probing.task import Task
 
@@ -35,58 +33,6 @@ def vectors():
 
 def mlp():
     return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, CLASSES))
-
-
-def test_the_same_data_in_every_form():
-    x, y = vectors()
-    pairs = torch.utils.data.TensorDataset(x, y)
-    batches = [{"x": x[i : i + 8], "label": y[i : i + 8]} for i in (0, 8, 16)]
-    forms = [
-        ((x, y),), (x, y), ([x, y],), (x.numpy(), y.numpy()), (x.double(), y.int()), ((x.numpy(), y),),
-        (pairs,), (torch.utils.data.DataLoader(pairs, 7),), ([(x[:9], y[:9]), (x[9:], y[9:])],),
-        (iter([(x, y)]),),
-    ]  # fmt: skip
-    found = [gathered(*form)[0] for form in forms]
-    assert len({each.digest for each in found}) == 1 and all(torch.equal(each.inputs, x) for each in found)
-    for form in (batches, {"x": x, "label": y}, iter(batches)):
-        read = gathered(form)[0]
-        assert read.key == "label" and torch.equal(read.inputs["x"], x) and torch.equal(read.targets, y)
-    two = gathered((x, 2 * x), y)[0]
-    assert torch.equal(two.inputs[1], 2 * x) and len(gathered(x, y, examples=12)[0]) == 12
-
-
-def test_batches_of_different_lengths_are_padded_where_there_is_a_mask():
-    batches = [
-        {"input_ids": ones.long(), "attention_mask": ones, "labels": ones.long()}
-        for ones in (torch.ones(8, 3), torch.ones(8, 5))
-    ]
-    read, _ = gathered(batches)
-    assert read.inputs["input_ids"].shape == (16, 5) and read.inputs["attention_mask"][:8, 3:].eq(0).all()
-    assert read.targets[:8, 3:].eq(-100).all() and read.targets[8:].eq(1).all()
-    for batch in batches:
-        del batch["attention_mask"]
-    with pytest.raises(ValueError, match="different shapes"):
-        gathered(batches)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ((torch.zeros(N, 2),), "there are no targets"),
-        (({"x": torch.zeros(N, 2)},), "a dict needs targets"),
-        (({"labels": torch.zeros(N)},), "no inputs"),
-        (({"x": ["a"] * N, "labels": torch.zeros(N)},), "holds text, not numbers"),
-        (([],), "no inputs|no batches|not enough|at least"),
-        ((3,), "data must be"),
-        ((torch.zeros(N, 2), torch.zeros(N, dtype=torch.bool)), "True or False"),
-        ((torch.zeros(N, 2), torch.full((N,), -1)), "from 0 on, or -100"),
-        ((torch.zeros(N, 2), torch.full((N,), -100)), "nothing is labelled"),
-        ((torch.zeros(N, 2, dtype=torch.complex64), torch.zeros(N)), "complex64"),
-    ],
-)
-def test_data_that_cannot_be_understood_are_one_line(given, said):
-    with pytest.raises(ValueError, match=said):
-        gathered(*given)
 
 
 @pytest.mark.parametrize(
@@ -160,11 +106,6 @@ def test_numbers_are_those_of_float32_inside_of_autocast():
         found, cka = alignbook.probe(net, x, y, without=only), alignbook.layer_cka(net, x)
     assert found.as_dict() | {"made": 0} == plain.as_dict() | {"made": 0} and "curvature" in found.tables
     assert cka.equals(alike)
-
-
-def test_inputs_of_another_type_are_named():
-    with pytest.raises(AlignbookError, match=r"same dtype, but got .* \(the inputs are uint8\)$"):
-        alignbook.probe(mlp(), torch.zeros(N, 6, dtype=torch.uint8), vectors()[1], without=QUICK)
 
 
 @pytest.mark.parametrize("inplace", [False, True])
@@ -269,25 +210,6 @@ def test_segmentation_is_measured_at_the_positions_that_are_drawn():
     assert torch.allclose(kept["(output)"][0], net(x)["out"][rows, :, at // 6, at % 6].detach())
 
 
-def test_attention_projections_are_among_the_features():
-    net = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
-    x = torch.randn(N, 5, 8)
-    head = nn.Sequential(net, nn.Flatten(), nn.Linear(40, CLASSES))
-    table = alignbook.probe(head, x, torch.arange(N) % CLASSES, without=QUICK, layers=["0.*", "2"]).tables[
-        "features"
-    ]
-    layers = ["0.self_attn", "0.self_attn.out_proj", "0.linear1", "0.linear2", "2"]
-    assert list(dict.fromkeys(table["layer"])) == layers
-    seen = []
-    net.self_attn.register_forward_hook(lambda module, given, output: seen.append(output[0].detach()))
-    y = torch.arange(N) % CLASSES
-    with measurable(torch.device("cpu")):
-        kept, _ = features.layer_inputs(Network(head, Data(x, y)), Task(y), torch.arange(N), 0)
-    read = kept["0.self_attn.out_proj"][0].view(N, 5, 8)
-    projected = functional.linear(read, net.self_attn.out_proj.weight, net.self_attn.out_proj.bias)
-    assert torch.allclose(projected, seen[-1], atol=1e-6)
-
-
 def test_networks_called_otherwise_and_losses_of_the_readers():
     x, y = torch.randn(N, 6), torch.rand(N, 2)
     net = nn.Linear(6, 2)
@@ -384,15 +306,13 @@ def test_numbers_and_names_of_any_kind_leave_a_report(tmp_path):
     assert found.tables["deviation"]["layer"].tolist() == ["2"]
     found.to_html()
     odd = nn.Sequential()
-    for name, module in (("$\\foo$", nn.Linear(6, 8)), ("a\ud800<b>", nn.Linear(8, CLASSES))):
+    for name, module in (("$\\foo$", nn.Linear(6, 8)), ("a<b>", nn.Linear(8, CLASSES))):
         odd.add_module(name, module)
     odd.register_parameter("steps", nn.Parameter(torch.ones(2, 2, dtype=torch.int64), requires_grad=False))
     found = alignbook.probe(odd, x, y)
     assert {*found.tables} == {"features", "tangent", "curvature", "slice"}
-    page = found.to_html(tmp_path / "mine.html", "mine \ud800 $x$")
-    assert "cannot be drawn" not in page and "&lt;b&gt;" in page
-    wrong = alignbook.Probe(found.network, {"slice": pd.DataFrame({"alpha": ["a"]})}, {"tangent": "left out"})
-    assert "cannot be drawn" in wrong.to_html()
+    page = found.to_html(tmp_path / "mine.html", "mine $x$")
+    assert "&lt;b&gt;" in page
 
 
 def test_wrapped_networks_have_the_names_of_what_they_wrap():
@@ -404,14 +324,6 @@ def test_wrapped_networks_have_the_names_of_what_they_wrap():
     assert found.network == expected.network
     assert np.array_equal(found.tables["tangent"]["alignment"], expected.tables["tangent"]["alignment"])
     assert found.tables["tangent"]["layer"].tolist()[:2] == ["0", "2"]
-
-
-def test_of_some_layers_none_is_called_the_input_or_the_last():
-    found = alignbook.probe(mlp(), *vectors(), layers=["2"], without=["curvature", "slice"])
-    text = found.to_html(title="some")
-    assert "at the input" not in text and "1 of the 1 asked for" in text
-    assert "Beside the book" not in text.split('id="tangent"')[1].split('id="curvature"')[0]
-    assert alignbook.Probe.from_dict(found.as_dict()).layers == ("2",)
 
 
 def test_what_a_single_number_knows_of_numbers_has_no_unit():

@@ -164,6 +164,14 @@ def test_examples_of_tokens_are_filled_up():
         (([{"input_ids": [1] * n, "label": 1} for n in range(1, 13)],), "make them one, or pad them"),
         ((torch.zeros(2000, 3), torch.zeros(1999)), "2000 inputs and 1999 targets|1000 inputs"),
         (([{"text": "a", "label": 1}] * 12,), "holds text"),
+        ((torch.zeros(N, 2),), "there are no targets"),
+        (({"x": torch.zeros(N, 2)},), "a dict needs targets"),
+        (({"labels": torch.zeros(N)},), "no inputs"),
+        ((3,), "data must be"),
+        ((torch.zeros(N, 2), torch.zeros(N, dtype=torch.bool)), "True or False"),
+        ((torch.zeros(N, 2), torch.full((N,), -1)), "from 0 on, or -100"),
+        ((torch.zeros(N, 2), torch.full((N,), -100)), "nothing is labelled"),
+        ((torch.zeros(N, 2, dtype=torch.complex64), torch.zeros(N)), "complex64"),
     ],
 )
 def test_what_cannot_be_read_is_one_line(given, said):

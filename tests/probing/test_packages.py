@@ -112,13 +112,3 @@ def test_lightnings_modules_and_checkpoints(tmp_path):
     own = Lit().model
     made, why = weights.filled(own, weights.matched(weights.read(tmp_path / "a.ckpt"), own.state_dict())[0])
     assert why is None and torch.equal(made[0].weight, net.model[0].weight)
-
-
-def test_segmentation_of_torchvisions():
-    from torchvision.models.segmentation import lraspp_mobilenet_v3_large
-
-    net = lraspp_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=4)
-    images, masks = torch.rand(10, 3, 32, 32), torch.randint(0, 4, (10, 32, 32))
-    masks[:, :8] = -100
-    found = alignbook.probe(net, images, masks, without=["curvature", "tangent", "slice", "initialisation"])
-    assert {*found.tables} == {"features", "filters"} and 0 < found.network["network"]["accuracy"] < 1

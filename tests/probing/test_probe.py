@@ -265,15 +265,11 @@ def test_filters_are_measured_as_on_the_page():
         ({"inputs": torch.zeros(N, 3, 8, 8, dtype=torch.int64)}, AlignbookError, "Input type"),
         ({"layers": "block.9"}, ValueError, "no layer 'block.9'; there are 0, 1, 2 and 7 more"),
         ({"layers": [0]}, ValueError, r"layers must be names of modules, or patterns of them, not \[0\]"),
-        ({"inputs": "photos.npz"}, ValueError, "data must be tensors, arrays or batches of them, not str"),
         ({"examples": 3}, ValueError, "examples must be an integer from 8 on"),
         ({"device": "cuda:99"}, ValueError, "there is no device 'cuda:99' here"),
         ({"seed": 2**70}, ValueError, "seed must be an integer"),
-        ({"targets": torch.full((N,), torch.nan)}, ValueError, "not finite"),
-        ({"targets": torch.zeros(N, 2)}, AlignbookError, "do not fit targets"),
         ({"inputs": torch.full((N, 3, 8, 8), torch.nan)}, ValueError, "not finite"),
         ({"targets": torch.zeros(N - 1, dtype=torch.int64)}, ValueError, "24 inputs and 23 targets"),
-        ({"targets": torch.full((N,), -1)}, ValueError, "from 0 on"),
         (
             {"targets": torch.full((N,), 7)},
             AlignbookError,
@@ -281,11 +277,6 @@ def test_filters_are_measured_as_on_the_page():
         ),
         ({"inputs": torch.zeros(N, 3, 9, 9)}, AlignbookError, "fails on these inputs"),
         ({"model": lambda x: x}, ValueError, "must be an nn.Module"),
-        (
-            {"model": nn.Linear(8, 3, device="meta")},
-            AlignbookError,
-            "on the device meta, which holds no values",
-        ),
     ],
 )
 def test_what_does_not_fit_is_refused(change, error, said):

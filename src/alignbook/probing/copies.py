@@ -38,6 +38,13 @@ def _inner(model):
     return None
 
 
+def placed(values, network):
+    """A tensor where the network is, floats in its precision where they have another."""
+    kinds = [p.dtype for p in network.parameters() if p.is_floating_point()]
+    other = kinds and values.is_floating_point() and values.dtype not in kinds
+    return values.to(device_of(network), kinds[0] if other else None)
+
+
 def device_of(network):
     """Where the parameters lie, or else the buffers; the CPU for a network without either."""
     return next((v.device for v in [*network.parameters(), *network.buffers()]), torch.device("cpu"))

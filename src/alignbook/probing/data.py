@@ -5,10 +5,9 @@ Of data with a length examples are read that lie evenly from first to last, the 
 
 import hashlib
 import inspect
-import itertools
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Number
 from typing import Any
@@ -125,8 +124,8 @@ def gathered(
         One line, for what cannot be understood.
     """
     most, dropped = MOST if examples is None else examples, {}
-    batches, total, whole = _batches_of(data, targets, most)
-    inputs, wanted, key = _joined(batches, math.inf if whole else most, dropped)
+    held, total, whole = _batches_of(data, targets, most)
+    inputs, wanted, key = _joined(held, math.inf if whole else most, dropped)
     if not isinstance(inputs, torch.Tensor) and not inputs:
         raise ValueError("the data hold targets, but no inputs")
     counts = {len(values) for values in leaves(inputs)}
@@ -138,10 +137,10 @@ def gathered(
     if whole or (total is None and len(wanted) < most):
         total = len(wanted)
     rows = positions(len(wanted), most) if whole else slice(most)
-    lines = [f"entries of text are left out: {', '.join(map(str, dropped))}"] if dropped else []
     read = Data(inputs, wanted, key).each(lambda values: cast(values[rows], floats))
     if not all(v.isfinite().all() for v in leaves(read.inputs) if v.is_floating_point()):
         raise ValueError("inputs have entries that are not finite")
+    lines = [f"entries of text are left out: {', '.join(map(str, dropped))}"] if dropped else []
     if total is None:
         lines.append(f"the first {len(read):,} examples are read: the data do not say how many there are")
     elif total != len(read):
@@ -149,49 +148,22 @@ def gathered(
     return replace(read, targets=_targets(read.targets), said=tuple(lines)), total
 
 
-def batches(data: Any, size: int) -> Iterator:
-    """The inputs alone, as a tensor, a tuple or a dict of tensors, in batches.
+def inputs_of(data: Any) -> Any:
+    """All inputs alone, as a tensor, a tuple or a dict of tensors.
 
-    data : as :func:`gathered` has them, with or without targets, all examples; of a tuple the last part is
-        the targets, and a list of tensors that are alike is a list of batches.
-    size : arrays and examples are cut into batches of so many at least.
+    data : as :func:`gathered` has them, with or without targets; of a tuple the last part is the targets, and
+        a list of tensors that are alike is a list of batches.
     """
-    tensors = isinstance(data, list) and data and all(isinstance(part, torch.Tensor) for part in data)
-    alike = tensors and len({(part.dtype, part.shape[1:]) for part in data}) == 1 and data[0].ndim > 1
     if isinstance(data, list) and data and isinstance(data[0], list | Number):
         data = np.asarray(data)
-    if not alike and _is_batch(data):
-        inputs = _inputs(data)
-        parts = max(1, len(leaves(inputs)[0]) // size) if leaves(inputs) else 1
-        for i in range(parts):
-            yield mapped(lambda values, i=i: values.tensor_split(parts)[i], inputs)
-        return
-    if isinstance(data, str | bytes) or not isinstance(data, Iterable | loading.Dataset):
-        kind = type(data).__name__
-        raise ValueError(f"inputs must be tensors, arrays, a dict or batches of them, not {kind}")
-    sized = isinstance(data, loading.Dataset) and hasattr(data, "__len__")
-    items = map(data.__getitem__, range(len(data))) if sized else iter(data)
-    first = next(items, None)
-    if first is None:
-        return
-    items = itertools.chain([first], items)
-    if not isinstance(data, loading.Dataset) and not _is_example(first):
-        yield from map(_inputs, items)
-        return
-    while part := tuple(itertools.islice(map(_one, items), size)):
-        yield _inputs(_joined(((one, None) for one in part), size, {})[0], whole=True)
-
-
-def _inputs(batch, whole=False):
-    """The inputs of a batch as tensors; ``whole``: it has no targets."""
-    if isinstance(batch, Mapping):
-        return {str(name): tensor(v, f"data[{name!r}]") for name, v in batch.items() if v is not None}
-    if isinstance(batch, tuple | list):
-        parts = batch if whole or len(batch) == 1 else batch[:-1]
-        if len(parts) == 1:
-            return _inputs(parts[0], whole=True)
-        return tuple(tensor(v, "a part of the inputs") for v in parts)
-    return tensor(batch, "inputs")
+    tensors = isinstance(data, list) and data and all(isinstance(part, torch.Tensor) for part in data)
+    if tensors and data[0].ndim > 1 and len({(part.dtype, part.shape[1:]) for part in data}) == 1:
+        data = torch.cat(data)
+    held, *_ = _batches_of(data, None, 2**31)
+    parts = [_parts(*batch, {}, labelled=False) for batch in held]
+    if not parts or not leaves(parts[0][0]):
+        raise ValueError("the data hold no inputs")
+    return _stack(parts)[0]
 
 
 def cast(values, floats=torch.float32):
@@ -204,15 +176,15 @@ def _batches_of(data, targets, most):
 
     Of what has a length at most ``most`` examples are in them, evenly from first to last.
     """
-    if isinstance(data, str | bytes):
-        raise ValueError(f"data must be tensors, arrays or batches of them, not {type(data).__name__}")
+    kind = type(data).__name__
+    if isinstance(data, str | bytes) or not (_is_array(data) or isinstance(data, Iterable | loading.Dataset)):
+        raise ValueError(f"data must be tensors, arrays, a dict or batches of them, not {kind}")
     if targets is None and type(data) is tuple and len(data) == 2 and all(type(v) is list for v in data):
         data, targets = data
     if targets is not None and isinstance(data, list) and data:
         data, targets = [_with_target(*pair) for pair in zip(data, targets, strict=True)], None
     elif targets is not None:
         if not _is_array(data) and not isinstance(data, Mapping | tuple):
-            kind = type(data).__name__
             raise ValueError(
                 f"with targets, data must be a tensor, array or dict, not {kind}: batches hold their own"
             )
@@ -227,13 +199,11 @@ def _batches_of(data, targets, most):
         return ((batch, None) for batch in loader), len(data.dataset), False
     sized = hasattr(data, "__getitem__") and hasattr(data, "__len__")
     if sized and len(data) and (isinstance(data, loading.Dataset) or _is_example(data[0])):
-        return [(_one(data[i]), None) for i in positions(len(data), most)], len(data), False
+        return ((_one(data[i]), None) for i in positions(len(data), most)), len(data), False
     if isinstance(data, list | tuple):
         return [(batch, None) for batch in data], None, True
-    if isinstance(data, Iterable):
-        single = isinstance(data, loading.IterableDataset)
-        return ((_one(v) if single or _is_example(v) else v, None) for v in data), None, False
-    raise ValueError(f"data must be tensors, arrays, a dict or batches of them, not {type(data).__name__}")
+    single = isinstance(data, loading.IterableDataset)
+    return ((_one(v) if single or _is_example(v) else v, None) for v in data), None, False
 
 
 def _with_target(row, target):
@@ -296,8 +266,11 @@ def _several(inputs):
     return isinstance(inputs, tuple) and all(map(_is_array, inputs))
 
 
-def _parts(batch, targets, dropped):
-    """(inputs, targets, the targets' key) of one batch; ``dropped`` gets the names of entries of text."""
+def _parts(batch, targets, dropped, labelled=True):
+    """(inputs, targets, the targets' key) of one batch; ``dropped`` gets the names of entries of text.
+
+    labelled : False where the data need no targets: a dict's entries are all inputs.
+    """
     if isinstance(batch, Mapping):
         named = {}
         for name, v in batch.items():
@@ -306,10 +279,10 @@ def _parts(batch, targets, dropped):
                 dropped[name] = None
             elif v is not None:
                 named[str(name)] = tensor(v, f"data[{name!r}]")
-        key = next((name for name in KEYS if name in named), None)
-        if targets is None and key is None:
+        key = next((name for name in KEYS if labelled and name in named), None)
+        if labelled and targets is None and key is None:
             raise ValueError(f"a dict needs targets, under {', '.join(KEYS)}; it has {', '.join(named)}")
-        held = named.pop(key) if key is not None else None
+        held = named.pop(key, None)
         return named, held if targets is None else tensor(targets, "targets"), key
     if isinstance(batch, tuple | list):
         if len(batch) == 2 and targets is None and (isinstance(batch[0], Mapping) or _several(batch[0])):
@@ -317,12 +290,14 @@ def _parts(batch, targets, dropped):
         if not batch:
             raise ValueError("a batch holds nothing")
         values = [tensor(v, "a part of the data") for v in batch]
-        if targets is None:
+        if targets is None and (labelled or len(values) > 1):
             *values, targets = values
-        return values[0] if len(values) == 1 else tuple(values), tensor(targets, "targets"), None
-    if targets is None:
+        values = values[0] if len(values) == 1 else tuple(values)
+    else:
+        values = tensor(batch, "inputs")
+    if labelled and targets is None:
         raise ValueError("there are no targets: give inputs and targets, or a dict with labels")
-    return tensor(batch, "inputs"), tensor(targets, "targets"), None
+    return values, None if targets is None else tensor(targets, "targets"), None
 
 
 def _joined(batches, most, dropped):
@@ -338,23 +313,29 @@ def _joined(batches, most, dropped):
             break
     if not parts:
         raise ValueError("there are no batches in the data")
+    return _stack(parts)
+
+
+def _stack(parts):
+    """The same of several batches as one."""
     inputs, targets, keys = zip(*parts, strict=True)
-    first = inputs[0]
+    first, key = inputs[0], keys[0]
+    targets = targets if targets[0] is not None else None
     if len({(type(i), *(i if isinstance(i, dict) else [len(leaves(i))])) for i in inputs}) > 1:
         raise ValueError("the batches hold different things")
+    masked = isinstance(first, dict) and MASK in first
+    targets = None if targets is None else _stacked(targets, masked, IGNORED)
     if isinstance(first, dict):
-        masked = MASK in first
-        joined = {name: _stacked([i[name] for i in inputs], masked, 0) for name in first}
-        return joined, _stacked(targets, masked, IGNORED), keys[0]
+        return {name: _stacked([i[name] for i in inputs], masked, 0) for name in first}, targets, key
     if isinstance(first, tuple):
-        return tuple(_stacked(v) for v in zip(*inputs, strict=True)), _stacked(targets), keys[0]
-    return _stacked(inputs), _stacked(targets), keys[0]
+        return tuple(_stacked(v) for v in zip(*inputs, strict=True)), targets, key
+    return _stacked(inputs), targets, key
 
 
 def _stacked(parts, pad=False, fill=0):
     """Batches on top of each other; with ``pad`` shorter rows are filled up at their end."""
-    longest = max((v.shape[1] for v in parts if v.ndim > 1), default=0)
     if pad and parts[0].ndim == 2:
+        longest = max(v.shape[1] for v in parts)
         fill = math.nan if fill == IGNORED and parts[0].is_floating_point() else fill
         parts = [nn.functional.pad(v, (0, longest - v.shape[1]), value=fill) for v in parts]
     if len({v.shape[1:] for v in parts}) > 1:

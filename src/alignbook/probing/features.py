@@ -22,7 +22,7 @@ OUTPUT = "(output)"  # what stands for a layer's name where the network's output
 def features(network, task, rows, seed, layers=None):
     """Along which singular vectors of each layer's inputs the labels lie (Imani et al. 2022, Section 3).
 
-    A layer is a module with weights of its own, attention and its projections among them; its features are
+    A layer is a module with weights of its own, PyTorch's attention as one; its features are
     what it reads when it is first called, flattened, with a constant, rows of length one; of more than 8,192
     as many coordinates are drawn at random. Where there is a class for each position, one position of each
     example is drawn, and features are those of this position. ``(output)`` is what the network returns; where
@@ -114,7 +114,7 @@ def layer_inputs(network, task, rows, seed, layers=None, coordinates=COORDINATES
     """
     generator = torch_stream(seed, "probe", "coordinates")
     modules = {m: name for m, name in network.names().items() if _reads(m) and matches(name, layers)}
-    reader, mask, parts, drawn = Layers(network, modules), network.mask, {}, {}
+    reader, mask, parts, drawn = Layers(modules), network.mask, {}, {}
 
     def take(name, values):
         flat = values.flatten(1) if name == OUTPUT else task.there(values, part)

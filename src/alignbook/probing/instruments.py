@@ -30,19 +30,7 @@ def filters(network, task, rows, seed, layers=None):
     whose covariance is aligned) and ``random_bases`` (its mean where random bases take the eigenvectors'
     place); the three are nan with too few filters, whose covariance has no inverse.
     """
-    conv, entering = first_layer(network, rows[:PATCH_IMAGES])
-    if entering.ndim != 4:
-        raise DoesNotApply("the first convolution does not see every image once")
-    size, weight = conv.kernel_size, conv.weight.detach().double()
-    if size[0] != size[1] or conv.groups != 1 or conv.dilation != (1, 1):
-        raise DoesNotApply("the first convolution has no square filters, has groups or is dilated")
-    if min(entering.shape[2:]) < size[0]:
-        raise DoesNotApply("the images are smaller than the filters")
-    if not weight.isfinite().all():
-        raise DoesNotApply("the filters have entries that are not finite")
-    # Patches wherever they lie: the statistics of images do not depend on the network's stride.
-    covariance = patch_covariance(entering, size[0]).cov
-    flat = weight.flatten(1).cpu().numpy()
+    layer, covariance, flat = first_layer(network, rows[:PATCH_IMAGES])
     of_weights = np.cov(flat, rowvar=False, bias=True).reshape(len(covariance), -1)
     sigma, tau = transfer_function(covariance, of_weights)
     count, dimension = flat.shape
@@ -57,13 +45,16 @@ def filters(network, task, rows, seed, layers=None):
             "floor": np.mean([misalignment(diagonal, np.cov(d, rowvar=False, bias=True)) for d in draws]),
             "random_bases": np.mean([misalignment_basis(basis, of_weights) for basis in turned]),
         }
-    known = {"layer": network.names()[conv], "filters": count, "dimension": dimension}
+    known = {"layer": layer, "filters": count, "dimension": dimension}
     return pd.DataFrame({"sigma": sigma, "tau": tau}).assign(**known, **scores)
 
 
 def first_layer(network, rows, kinds=nn.Conv2d, called="two-dimensional convolution"):
-    """The first layer of these kinds that is called, and what it first reads (n, …), on the CPU."""
-    reader = Layers(network, {m: name for m, name in network.names().items() if isinstance(m, kinds)})
+    """(name, covariance (d, d) of what it reads, weights (filters, d)) of the first such layer.
+
+    A convolution reads patches wherever they lie: the statistics of images do not depend on its stride.
+    """
+    reader = Layers({m: name for m, name in network.names().items() if isinstance(m, kinds)})
     if not reader.modules:
         raise DoesNotApply(f"the network has no {called}")
 
@@ -81,7 +72,18 @@ def first_layer(network, rows, kinds=nn.Conv2d, called="two-dimensional convolut
         parts.append(reader(call, len(part), take=lambda _, values: values.cpu().clone()).get(name))
     if name in reader.left:
         raise DoesNotApply(f"{name}: {reader.left[name]}")
-    return layer, torch.cat(parts)
+    values, weight = torch.cat(parts), layer.weight.detach().double()
+    if not weight.isfinite().all():
+        raise DoesNotApply(f"the weights of {name} are not finite")
+    flat = weight.flatten(1).cpu().numpy()
+    if isinstance(layer, nn.Linear) and values.ndim == 2:
+        return name, np.cov(values.double().numpy(), rowvar=False), flat
+    square = isinstance(layer, nn.Conv2d) and layer.kernel_size[0] == layer.kernel_size[1]
+    if not square or values.ndim != 4 or layer.groups != 1 or layer.dilation != (1, 1):
+        raise DoesNotApply(f"{name} has no square filters, has groups or is dilated")
+    if min(values.shape[2:]) < layer.kernel_size[0]:
+        raise DoesNotApply("the images are smaller than the filters")
+    return name, patch_covariance(values, layer.kernel_size[0]).cov, flat
 
 
 @torch.no_grad()

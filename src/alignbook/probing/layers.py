@@ -5,13 +5,11 @@ layer its nodes, however many these are. So the network sees a few examples twic
 examples' axis values move as the examples do.
 """
 
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from unittest import mock
 
 import torch
 from torch import nn
-from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from . import masks
@@ -19,7 +17,7 @@ from . import masks
 FEW = 8  # examples that are tried
 APART = 0.1  # of the movement that may be left where the examples' axis is known
 ALONE = "tells no examples apart"
-LAST = nn.modules.linear.NonDynamicallyQuantizableLinear  # the last projection of PyTorch's attention
+PART = nn.modules.linear.NonDynamicallyQuantizableLinear  # attention's last projection, which is not called
 
 
 @dataclass(frozen=True)
@@ -74,9 +72,8 @@ class Layers:
 
     Parameters
     ----------
-    network : torch.nn.Module
     modules : dict
-        {module: its name}.
+        {module: its name}; PyTorch's attention counts as one layer with its last projection.
     returned : bool
         Whether the layers' last outputs are meant, or what they read when they are first called.
 
@@ -88,8 +85,9 @@ class Layers:
         Names in the order of the first calls.
     """
 
-    def __init__(self, network, modules, returned=False):
-        self.network, self.modules, self.returned = network, modules, returned
+    def __init__(self, modules, returned=False):
+        self.modules = {m: name for m, name in modules.items() if not isinstance(m, PART)}
+        self.returned = returned
         self.what = "its output" if returned else "what it reads"
         self.axis, self.places, self.left, self.order = None, {}, {}, []
 
@@ -126,7 +124,7 @@ class Layers:
     @torch.no_grad()
     def _run(self, call, rows, length, keep):
         watch = returning if self.returned else reading
-        with watch(self.network, self.modules, keep):
+        with watch(self.modules, keep):
             beside = call(rows, length) or {}
         for name, values in beside.items():
             keep(name, values)
@@ -200,18 +198,8 @@ def values_of(thing):
 
 
 @contextmanager
-def reading(_, modules, keep):
-    """Inside, ``keep(name, what it reads)`` is called as each of the ``modules`` {module: name} runs.
-
-    Attention uses the weights of its last projection without calling it, which counts as a call.
-    """
-    weights = {id(m.weight): name for m, name in modules.items() if isinstance(m, LAST)}
-    plain = functional.linear
-
-    def linear(values, weight, bias=None):
-        if id(weight) in weights:
-            keep(weights[id(weight)], values)
-        return plain(values, weight, bias)
+def reading(modules, keep):
+    """Inside, ``keep(name, what it reads)`` is called as each of the ``modules`` {module: name} runs."""
 
     def entering(name):
         def hook(module, given, named):
@@ -219,27 +207,24 @@ def reading(_, modules, keep):
 
         return hook
 
-    with ExitStack() as stack:
-        for module, name in modules.items():
-            hook = module.register_forward_pre_hook(entering(name), with_kwargs=True)
-            stack.callback(hook.remove)
-        if weights:
-            stack.enter_context(mock.patch.object(functional, "linear", linear))
+    handles = [m.register_forward_pre_hook(entering(name), with_kwargs=True) for m, name in modules.items()]
+    try:
         yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @contextmanager
-def returning(network, modules, keep):
-    """Inside, ``keep(name, what it returns)`` is called as each of the ``modules`` {module: name} has run.
+def returning(modules, keep):
+    """Inside, ``keep(name, what it returns)`` is called as each of the ``modules`` {module: name} has run."""
 
-    Of attention's last projection, which is not called, that is what attention itself returns.
-    """
-    called = {id(m.out_proj): m for m in network.modules() if isinstance(m, nn.MultiheadAttention)}
-    with ExitStack() as stack:
-        for module, name in modules.items():
+    def leaving(name):
+        return lambda module, given, output: keep(name, output)
 
-            def hook(module, given, output, name=name):
-                keep(name, output)
-
-            stack.callback(called.get(id(module), module).register_forward_hook(hook).remove)
+    handles = [module.register_forward_hook(leaving(name)) for module, name in modules.items()]
+    try:
         yield
+    finally:
+        for handle in handles:
+            handle.remove()

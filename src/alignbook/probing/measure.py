@@ -28,10 +28,6 @@ MEASURES = {
     "tangent": (tangent, 100),
     "curvature": (curvature, 128),
 }
-KNOWN = {  # what PyTorch says, and what a reader of a report makes of it
-    "Expected more than 1 value per channel": "a normalisation over the batch takes no example alone",
-    "does not require grad": "the outputs do not depend on the parameters in a way that has gradients",
-}
 FACTS = 1000  # examples that loss and accuracy are of at most, in a tenth of the time
 
 
@@ -51,10 +47,10 @@ class Session:
         When the time is over, on :data:`.budget.clock`.
     """
 
-    def __init__(self, networks, data, total, *, limits, layers, parameters, seed, end, report):
+    def __init__(self, networks, data, total, *, minutes, examples, layers, parameters, seed, end, report):
         self.networks, self.data, self.total = networks, data, total
-        self.limits, self.layers, self.parameters, self.seed = limits, layers, parameters, seed
-        self.end, self.report = end, report
+        self.minutes, self.examples, self.end = minutes, examples, end
+        self.layers, self.parameters, self.seed, self.report = layers, parameters, seed, report
         self.left_out, self.said, self.facts, self.tables, self.taken, self.notes = {}, [], {}, {}, {}, {}
         self.broken, self.failed, self.task = {}, None, None
         self.rows = torch.arange(len(data), device=data.targets.device)
@@ -63,7 +59,7 @@ class Session:
     def begin(self, loss):
         """Try every network on two examples, and take the facts."""
         for who, network in self.networks.items():
-            network.until = self.end + self.limits.seconds / 2  # a call that begins later is refused
+            network.until = self.end + 30 * self.minutes  # a call that begins later is refused
             self.facts[who] = {
                 "class": type(network.model).__name__,
                 "parameters": sum(parameter.numel() for parameter in network.model.parameters()),
@@ -104,7 +100,7 @@ class Session:
 
             try:
                 if n is None:
-                    (value, right), n = budget.within(known, len(rows), self.limits.seconds / 10)
+                    (value, right), n = budget.within(known, len(rows), 6 * self.minutes)
                 else:
                     value, right = known(n)
                 self.notes["loss"] = self._note(n, FACTS)
@@ -159,13 +155,13 @@ class Session:
 
     def _first(self, name, instrument, network, most, share):
         """(table, rows) of the network itself, on which the number of examples is planned."""
-        rows = budget.spread(self.rows, min(most, len(self.rows), self.limits.examples or most))
+        rows = budget.spread(self.rows, min(most, len(self.rows), self.examples or most))
 
         def measured(n):
             some = budget.spread(rows, n)
             return instrument(network, self.task, some, self.seed, layers=self.layers)
 
-        if self.limits.examples is None:
+        if self.examples is None:
             table, n = budget.within(measured, len(rows), share)
         else:
             table, n = measured(len(rows)), len(rows)
@@ -176,8 +172,8 @@ class Session:
         """How many examples were seen, and why no more."""
         if n == self.total:
             return f"{n:,} examples, all there are"
-        why = f"more would take too much of the {self.limits.minutes:g} minutes"
-        if n == self.limits.examples:
+        why = f"more would take too much of the {self.minutes:g} minutes"
+        if n == self.examples:
             why = "as asked"
         elif n == min(most, len(self.rows)):
             why = "the most it takes"
@@ -212,10 +208,8 @@ class Session:
     def result(self, instruments, made):
         """The :class:`Probe`, its tables in the order of ``instruments``."""
         tables = {name: self.tables[name] for name in instruments if name in self.tables}
-        said, layers = tuple(dict.fromkeys(self.said)), tuple(self.layers or ())
-        return Probe(
-            self.facts, tables, self.left_out, self.taken, self.notes, said, self.data.digest, layers, made
-        )
+        said = tuple(dict.fromkeys(self.said))
+        return Probe(self.facts, tables, self.left_out, self.taken, self.notes, said, self.data.digest, made)
 
 
 def _deviation(state, model, layers):
@@ -239,7 +233,4 @@ def _deviation(state, model, layers):
 def _why(error):
     """One line; with the kind of error where the message alone says little."""
     plain = isinstance(error, DoesNotApply | ValueError | RuntimeError)
-    for theirs, ours in KNOWN.items():
-        if theirs in str(error):
-            return ours
     return on_one_line(error if plain and str(error) else f"{type(error).__name__}: {error}").rstrip(".")

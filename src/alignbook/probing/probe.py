@@ -13,9 +13,8 @@ from torch import nn
 from alignbook.errors import AlignbookError, on_one_line
 
 from . import budget, weights
-from .budget import Limits
 from .copies import copied, device_of, measurable, random_states_kept
-from .data import gathered, leaves
+from .data import gathered
 from .features import OUTPUT
 from .measure import MEASURES, Session
 from .network import Network, initialised
@@ -133,21 +132,19 @@ def probe(
     >>> found.left_out["filters"]
     'the network has no two-dimensional convolution'
     """
-    limits = Limits(minutes, examples)
+    budget.check(minutes, examples)
     seed, forward, loss = _seed(seed), function(forward, "forward", "model and inputs"), reader_loss(loss)
     without = _without(only, without)
     checked(parameters)
-    end = budget.clock() + limits.seconds
+    end = budget.clock() + 60 * minutes
     data, total = gathered(data, targets, examples)
     model = copied(model).float().to(_device(device))
     where = device_of(model)
-    if where.type == "meta":
-        raise AlignbookError("the network is on the device meta, which holds no values")
     data, names = data.to(where), set(chosen(model, parameters))
     networks = {"network": Network(model, data, forward)}
     session = Session(
-        networks, data, total, limits=limits, parameters=parameters, seed=seed, end=end, report=report,
-        layers=_layers(layers, networks["network"]),
+        networks, data, total, minutes=minutes, examples=examples, parameters=parameters, seed=seed,
+        layers=_layers(layers, networks["network"]), end=end, report=report,
     )  # fmt: skip
     session.said += [*data.said, *session.said_of_inputs(), *lines(model, parameters)]
     session.left_out |= dict.fromkeys((name for name in without if name in INSTRUMENTS), "left out as asked")
@@ -164,9 +161,7 @@ def probe(
             session.measure(name, len(todo) - position)
     session.deviations(states)
     if session.failed and not session.tables:
-        kinds = {str(v.dtype).removeprefix("torch.") for v in leaves(data.inputs)}
-        dtype = f" (the inputs are {kinds.pop()})" if "type" in session.failed and len(kinds) == 1 else ""
-        raise AlignbookError(f"the network fails on these inputs and targets: {session.failed}{dtype}")
+        raise AlignbookError(f"the network fails on these inputs and targets: {session.failed}")
     return session.result(INSTRUMENTS, _made(seed, minutes, where))
 
 

@@ -14,8 +14,8 @@ from alignbook.metrics.checks import one_of, one_sentence, patterns, shown, tens
 from alignbook.metrics.cka import LEAST, centred_gram, enough
 
 from . import masks
-from .copies import device_of, measured, require_steady
-from .data import batches, cast, leaves, mapped, taken
+from .copies import measured, placed, require_steady
+from .data import inputs_of, leaves, mapped, taken
 from .layers import ALONE, Layers
 from .parameters import TRAINABLE, matches
 
@@ -45,16 +45,14 @@ class Reader:
         }  # fmt: skip
         if not modules:
             raise ValueError(f"the network has no such layers: {', '.join(chosen or ['with a weight'])}")
-        self.layers, self.names = Layers(network, modules, returned=True), list(modules.values())
-        self.left = self.layers.left
+        self.layers = Layers(modules, returned=True)
+        self.left, self.names = self.layers.left, list(self.layers.modules.values())
 
     def __call__(self, batch):
-        mask, device = masks.mask_of(batch, self.network.forward), device_of(self.network)
-        kinds = [p.dtype for p in self.network.parameters() if p.is_floating_point()]
+        mask = masks.mask_of(batch, self.network.forward)
 
         def call(rows, length=None):
-            few = mapped(lambda values: values[rows.to(values.device)].to(device), batch)
-            few = mapped(lambda v: v if v.dtype in kinds else cast(v, (*kinds, None)[0]), few)
+            few = mapped(lambda values: placed(values[rows.to(values.device)], self.network), batch)
             few = few if length is None else masks.cut(few, length)
             if isinstance(few, Mapping):
                 self.network(**taken(self.network.forward, few)[0])
@@ -79,7 +77,7 @@ def activations(
     layers : names or patterns, optional
         Of modules, as in ``["blocks.*.mlp"]``; by default all that own a weight of two or more dimensions.
     batch_size : int
-        The least number of examples in a batch that is cut from arrays or a dataset.
+        The least number of examples in a batch.
 
     Returns
     -------
@@ -114,9 +112,8 @@ def activations(
 
 def _activations(model, inputs, layers, batch_size):
     """({layer: [(n, …) array of a batch]}, {layer: why it has none})."""
-    whole(batch_size, "batch_size", 1)
     reader, parts = Reader(model, layers), {}
-    for batch in batches(inputs, batch_size):
+    for batch in _split(inputs_of(inputs), whole(batch_size, "batch_size", 1)):
         for name, values in reader(batch).items():
             parts.setdefault(name, []).append(values.float().cpu().numpy())
     left = reader.left
@@ -216,7 +213,7 @@ def layer_cka(
     layers : names or patterns, optional
         Of modules, as in ``["blocks.*.mlp"]``; by default all that own a weight of two or more dimensions.
     batch_size : int
-        The least number of examples in a batch that is cut from arrays or a dataset.
+        The least number of examples in a batch.
     measure : {"cka", "procrustes", "cca"}
         ``procrustes`` is ‖XᵀY‖_* / (‖X‖ ‖Y‖), 1 less half the squared distance after the best rotation
         (Williams et al. 2021); ``cca`` the mean canonical correlation of the directions that hold 99 % of
@@ -236,14 +233,13 @@ def layer_cka(
     Raises
     ------
     ValueError
-        Where no layer is left, no batch has four examples or more, or features are not finite.
+        Where no layer is left, there are fewer than four examples, or features are not finite.
     TypeError
         For networks that are no nn.Module, and ``layers`` that are no texts.
 
     Notes
     -----
-    As :func:`alignbook.cka` over batches; batches of fewer than four examples, as a last one may be, are left
-    out. Of a module that is called more than once the last output counts.
+    As :func:`alignbook.cka` over batches. Of a module that is called more than once the last output counts.
 
     Cost, of CKA for each batch of n examples and L layers: a forward pass, O(n² d) operations for a layer
     with d outputs, and O(n² L²) for the table. Memory: all layers' outputs for a batch, and their Gram
@@ -267,15 +263,20 @@ def layer_cka(
         return _similarities(networks, inputs, chosen, batch_size, measure)
 
 
-def _by_batches(networks, inputs, patterns, batch_size):
+def _split(inputs, size):
+    """The inputs in batches of so many examples at least."""
+    parts = max(1, len(leaves(inputs)[0]) // size)
+    for i in range(parts):
+        yield mapped(lambda values, i=i: values.tensor_split(parts)[i], inputs)
+
+
+def _by_batches(networks, inputs, chosen, batch_size):
     """The table of debiased CKA."""
-    readers = [Reader(network, patterns) for network in networks]
-    sums, scales, short = 0.0, {}, []
-    for batch in batches(inputs, batch_size):
-        if (count := len(leaves(batch)[0])) < LEAST:
-            short.append(count)
-            continue
-        grams = []
+    inputs, sums, scales = inputs_of(inputs), 0.0, {}
+    enough(len(leaves(inputs)[0]))
+    readers = [Reader(network, chosen) for network in networks]
+    for batch in _split(inputs, batch_size):
+        count, grams = len(leaves(batch)[0]), []
         for place, reader in enumerate(readers):
             outputs = reader(batch)
             for name in reader.names:
@@ -287,12 +288,7 @@ def _by_batches(networks, inputs, patterns, batch_size):
                 grams.append(gram.ravel() / scale / (count * (count - 3)) ** 0.5)
         flat = np.stack(grams)
         sums = sums + flat @ flat.T
-    if np.ndim(sums) == 0:
-        enough(max(short, default=0))
-    table = _table(sums, readers)
-    line = f"batches of fewer than {LEAST} examples are left out: {sum(short)} examples"
-    table.attrs["said"] = [line] if short else []
-    return table
+    return _table(sums, readers)
 
 
 def _table(sums, readers):
@@ -314,8 +310,7 @@ def _table(sums, readers):
 
 def _similarities(networks, inputs, layers, batch_size, measure):
     """The table by Procrustes or canonical correlations."""
-    data = list(batches(inputs, batch_size))
-    sides, left = [], {}
+    data, sides, left = inputs_of(inputs), [], {}
     for network, whose in zip(networks, ("", "other: "), strict=False):
         arrays, why = _activations(network, data, layers, batch_size)
         left |= {whose + name: reason for name, reason in why.items()}

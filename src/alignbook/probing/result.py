@@ -56,8 +56,6 @@ class Probe:
         What a reader should know about data and networks, a line each.
     data : str
         Digits that are the same for two probes of the same examples.
-    layers : tuple of str
-        The names and patterns that were asked for; empty: all layers were measured.
     made : dict
         With what: versions, ``seed``, ``minutes``, ``device``, ``threads``, ``date``.
 
@@ -92,21 +90,17 @@ class Probe:
     notes: dict[str, str] = field(default_factory=dict)
     said: tuple[str, ...] = ()
     data: str = ""
-    layers: tuple[str, ...] = ()
     made: dict = field(default_factory=dict)
 
     def as_dict(self) -> dict:
         """All of it as numbers, texts and lists, for JSON; nan and infinity become None."""
         tables = {
-            name: [
-                {str(key): _plain(value) for key, value in row.items()} for row in table.to_dict("records")
-            ]
+            name: [{str(k): _plain(v) for k, v in row.items()} for row in table.to_dict("records")]
             for name, table in self.tables.items()
         }
-        facts = {who: {k: _plain(v) for k, v in facts.items()} for who, facts in self.network.items()}
-        words = {"left_out": self.left_out, "examples": self.examples, "notes": self.notes}
-        words |= {"said": list(self.said), "data": self.data, "layers": list(self.layers), "made": self.made}
-        return {"network": facts, "tables": tables, **words}
+        facts = {who: {k: _plain(v) for k, v in known.items()} for who, known in self.network.items()}
+        plain = {name: getattr(self, name) for name in ("left_out", "examples", "notes", "data", "made")}
+        return {"network": facts, "tables": tables, "said": list(self.said), **plain}
 
     @classmethod
     def from_dict(cls, stored: dict) -> "Probe":
@@ -114,15 +108,15 @@ class Probe:
         try:
             tables = {name: _frame(rows) for name, rows in stored["tables"].items()}
             parts = {name: dict(stored.get(name, {})) for name in ("left_out", "examples", "notes", "made")}
-            parts |= {name: tuple(stored.get(name, ())) for name in ("said", "layers")}
-            return cls(dict(stored["network"]), tables, **parts, data=stored.get("data", ""))
+            said, data = tuple(stored.get("said", ())), stored.get("data", "")
+            return cls(dict(stored["network"]), tables, **parts, said=said, data=data)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise AlignbookError(f"this is no probe: {type(error).__name__}: {on_one_line(error)}") from None
 
     def to_json(self, path: str | Path) -> None:
         """Write it to a file that :meth:`from_json` reads."""
         text = json.dumps(self.as_dict(), indent=1, allow_nan=False)
-        system.replace(Path(path), text.encode("utf-8", "replace"))
+        system.replace(Path(path), text.encode())
 
     @classmethod
     def from_json(cls, path: str | Path) -> "Probe":
@@ -143,7 +137,7 @@ class Probe:
 
         page = report.page(self, title)
         if path is not None:
-            system.replace(Path(path), page.encode("utf-8", "replace"))
+            system.replace(Path(path), page.encode())
         return page
 
     def __repr__(self) -> str:
@@ -201,22 +195,17 @@ def compare(*probes: Probe, **named: Probe) -> Probe:
     odd = [name for name, probe in every.items() if not isinstance(probe, Probe)]
     if len(every) < 2 or odd:
         raise ValueError("compare takes two or more probes" + (f": {odd[0]} is none" if odd else ""))
+    start, first = next(iter(every.items()))
     facts, tables, left_out, remarks = {}, {}, {}, []
-    for i, (name, probe) in enumerate(every.items()):
-        names = {
-            who: name if who == "network" else f"{who} ({name})"
-            for who in probe.network
-            if who != "initialisation"
-        }
-        if i == 0 and "initialisation" in probe.network:
-            names["initialisation"] = "initialisation"
-        facts |= {new: probe.network[who] for who, new in names.items()}
+    for name, probe in every.items():
+        names = {who: name if who == "network" else f"{who} ({name})" for who in probe.network}
+        names["initialisation"] = "initialisation" if probe is first else None
+        facts |= {names[who]: known for who, known in probe.network.items() if names[who]}
         for instrument, rows in probe.tables.items():
-            rows = rows[rows["network"].isin(names)]
-            tables.setdefault(instrument, []).append(rows.assign(network=rows["network"].map(names)))
+            rows = rows.assign(network=rows["network"].map(names)).dropna(subset="network")
+            tables.setdefault(instrument, []).append(rows)
         left_out |= {f"{key} ({name})": why for key, why in probe.left_out.items()}
         remarks += [f"{name}: {line}" for line in probe.said]
-    start, first = next(iter(every.items()))
     if "initialisation" in first.network:
         remarks.insert(0, f"random weights are those of {start}")
     if len({probe.data for probe in every.values()}) > 1:
@@ -225,20 +214,9 @@ def compare(*probes: Probe, **named: Probe) -> Probe:
         seen = {name: probe.examples.get(instrument) for name, probe in every.items()}
         counts = ", ".join(f"{name} {n}" for name, n in seen.items() if n)
         if len({n for n in seen.values() if n}) > 1:
-            remarks.insert(
-                0, f"{instrument} saw another number of examples each ({counts}): fix it by examples="
-            )
+            remarks.insert(0, f"{instrument} saw another number of examples each ({counts}): give examples=")
     joined = {instrument: pd.concat(rows, ignore_index=True) for instrument, rows in tables.items()}
-    joined = {instrument: rows for instrument, rows in joined.items() if len(rows)}
-    missing = {i: "not measured in any" for i in _instruments(every) if i not in joined}
-    layers = tuple(dict.fromkeys(pattern for probe in every.values() for pattern in probe.layers))
-    return Probe(
-        facts, joined, left_out | missing, dict(first.examples), {}, tuple(remarks), first.data, layers
-    )
-
-
-def _instruments(every):
-    return {key.partition(" of ")[0] for probe in every.values() for key in probe.left_out}
+    return Probe(facts, joined, left_out, dict(first.examples), {}, tuple(remarks), first.data)
 
 
 def _frame(rows):
@@ -250,6 +228,4 @@ def _frame(rows):
 
 def _plain(value):
     value = value.item() if hasattr(value, "item") else value
-    if isinstance(value, str):  # a lone surrogate is no text that a file can hold
-        return value.encode("utf-8", "replace").decode()
     return None if isinstance(value, float) and not math.isfinite(value) else value

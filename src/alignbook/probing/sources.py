@@ -1,8 +1,8 @@
 """Where the command's network and data come from: callables, weights; images or vectors."""
 
 import contextlib
-import functools
 import importlib
+import inspect
 import operator
 import sys
 from pathlib import Path
@@ -19,10 +19,6 @@ from alignbook.errors import AlignbookError, on_one_line
 from . import weights
 from .data import cast, tensor
 
-LIBRARIES = {
-    "torchvision": ("torchvision.models", "get_model", {"weights": None}),
-    "timm": ("timm", "create_model", {"pretrained": False}),
-}
 SIDE = 224  # pixels of a folder's images that are larger, or of several sizes, unless told otherwise
 
 
@@ -49,7 +45,7 @@ def network(source, arch=None, say=None):
                 f"{source} holds weights only: say of which network, by --arch, a name of torchvision's or "
                 "module:callable"
             )
-        plain = _called(arch) if ":" in arch else _torchvision(arch, state)
+        plain = _called(arch) if ":" in arch else _with_head_of(arch, state)
         state, left = weights.matched(state, plain.state_dict())
         filled, why = weights.filled(plain, state)
         if filled is None:
@@ -58,20 +54,34 @@ def network(source, arch=None, say=None):
             say(f"{source}: {left}")
         return filled
     library, _, name = source.partition(":")
-    if library in LIBRARIES and name and not name.startswith("models."):
+    if library in ("torchvision", "timm") and name and not name.startswith("models."):
         return _of_library(library, name)
     return _called(source)
 
 
-def _of_library(library, name):
+def _of_library(library, name, **options):
     """The network of this name, at random weights: nothing is downloaded."""
-    import_torchvision()
-    module, call, options = LIBRARIES[library]
     try:
-        make = getattr(importlib.import_module(module), call)
+        import_torchvision()
+        if library == "timm":
+            import timm
+
+            return _tried(lambda: timm.create_model(name, pretrained=False), f"timm has no network {name!r}")
+        from torchvision.models import get_model, get_model_builder
     except ImportError:
         raise AlignbookError(f"{library}:{name} needs {library}") from None
-    return _tried(lambda: make(name, **options), f"{library} has no network {name!r}")
+    missing = f"torchvision has no network {name!r}"
+    known = inspect.signature(_tried(lambda: get_model_builder(name), missing)).parameters
+    inner = {"weights_backbone": None} if "weights_backbone" in known else {}
+    return _tried(lambda: get_model(name, weights=None, **inner, **options), f"{name} cannot be made")
+
+
+def _with_head_of(arch, state):
+    """torchvision's network of this name, with as many classes as the weights have."""
+    sized = [value for value in state.values() if getattr(value, "ndim", 0)]
+    if not sized:
+        raise AlignbookError("the weights hold single numbers only")
+    return _of_library("torchvision", arch, num_classes=len(sized[-1]))  # the head's bias comes last
 
 
 def _hugging_face(folder):
@@ -131,23 +141,6 @@ def _tried(action, what):
         raise
     except (Exception, SystemExit) as error:  # the reader's own code, or a file of any content
         raise AlignbookError(f"{what}: {type(error).__name__}: {on_one_line(error)}") from None
-
-
-def _torchvision(arch, state):
-    try:
-        import_torchvision()
-        from torchvision.models import get_model, list_models
-    except ImportError:
-        raise AlignbookError("--arch needs torchvision") from None
-    if arch not in list_models():
-        raise AlignbookError(f"torchvision has no network {arch!r}")
-    sized = [value for value in state.values() if getattr(value, "ndim", 0)]
-    if not sized:
-        raise AlignbookError("the weights hold single numbers only")
-    classes = len(sized[-1])  # the head's bias comes last
-    make = functools.partial(get_model, arch, weights=None, num_classes=classes)
-    inner = {"weights_backbone": None} if "segmentation" in str(_tried(make, arch).__class__) else {}
-    return _tried(lambda: make(**inner), f"{arch} cannot be made")
 
 
 def examples(source, n, *, split="test", size=None, seed=0, mean=None, std=None, say=None):

@@ -13,8 +13,7 @@ from .copies import copied
 from .parameters import some
 
 CHECKPOINT_KEYS = ("state_dict", "model_state_dict", "model")  # where trainers keep the weights
-PREFIXES = ("_orig_mod.", "module.", "model.")  # of compiled networks, of DDP's, of Lightning's
-# safetensors' names of types, with how many bytes an entry takes.
+# safetensors' names of types.
 TYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
     "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8,
@@ -35,12 +34,41 @@ def read(path: str | Path) -> dict[str, torch.Tensor]:
         path = next((path / name for name in SAVED if (path / name).is_file()), path)
     if path.is_dir():
         raise AlignbookError(f"{path} is a folder that holds neither of {', '.join(SAVED)}")
-    if path.suffix == ".safetensors":
-        return plain(_tried(lambda: safetensors(path), path))
-    state = unpacked(_tried(lambda: torch.load(path, map_location="cpu", weights_only=True), path))
+    try:
+        if path.suffix == ".safetensors":
+            return safetensors(path)
+        state = unpacked(torch.load(path, map_location="cpu", weights_only=True))
+    except Exception as error:  # a file of any content
+        what = on_one_line(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+        if "weights_only" in str(error) or "WeightsUnpickler" in str(error):
+            what = "it holds more than weights: save the state dict alone, torch.save(model.state_dict(), …)"
+        raise AlignbookError(f"{path} cannot be read: {what}") from None
     if not _is_state(state):
         raise AlignbookError(f"{path} holds no state dict: names with tensors")
-    return plain(state)
+    return state
+
+
+def safetensors(path):
+    """{name: tensor}: eight bytes that count a header's, the header in JSON, then the entries."""
+    with open(path, "rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if not 2 <= size <= HEADER:
+            raise ValueError("this is no safetensors file")
+        header = json.loads(file.read(size))
+        content = bytearray(file.read())
+    tensors = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        if entry["dtype"] not in TYPES:
+            raise ValueError(f"{name} has entries of type {entry['dtype']}, which are not read here")
+        kind, shape, (start, stop) = TYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
+        count = torch.Size(shape).numel()
+        if not 0 <= start <= stop <= len(content) or stop - start != count * kind.itemsize:
+            raise ValueError(f"{name} does not fit into the file")
+        values = torch.frombuffer(content, dtype=kind, count=count, offset=start) if count else torch.empty(0)
+        tensors[name] = values.to(kind).reshape(shape).clone()
+    return tensors
 
 
 def unpacked(checkpoint):
@@ -60,88 +88,27 @@ def is_checkpoint(given):
 
 
 def _is_state(given):
-    return (
-        isinstance(given, Mapping)
-        and bool(given)
-        and all(isinstance(v, torch.Tensor) for v in given.values())
-    )
+    tensors = isinstance(given, Mapping) and [isinstance(v, torch.Tensor) for v in given.values()]
+    return bool(tensors) and all(tensors)
 
 
-def _tried(action, path):
-    try:
-        return action()
-    except Exception as error:  # a file of any content
-        if "weights_only" in str(error) or "WeightsUnpickler" in str(error):
-            what = "it holds more than weights: save the state dict alone, torch.save(model.state_dict(), …)"
-        elif isinstance(error, EOFError | KeyError | IndexError):  # what unpickling other bytes comes to
-            what = "it holds no weights that torch.save wrote, or is cut off"
-        else:
-            what = on_one_line(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
-        raise AlignbookError(f"{path} cannot be read: {what}") from None
-
-
-def safetensors(path):
-    """{name: tensor}: eight bytes that count a header's, the header in JSON, then the entries."""
-    with open(path, "rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        if not 2 <= size <= HEADER:
-            raise ValueError("this is no safetensors file")
-        header = json.loads(file.read(size))
-        content = bytearray(file.read())
-    tensors = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        if entry["dtype"] not in TYPES:
-            raise ValueError(f"{name} has entries of type {entry['dtype']}, which are not read here")
-        kind, (start, stop) = TYPES[entry["dtype"]], entry["data_offsets"]
-        shape = entry["shape"]
-        count = torch.Size(shape).numel()
-        if not 0 <= start <= stop <= len(content) or stop - start != count * kind.itemsize:
-            raise ValueError(f"{name} does not fit into the file")
-        values = torch.frombuffer(content, dtype=kind, count=count, offset=start) if count else torch.empty(0)
-        tensors[name] = values.to(kind).reshape(shape).clone()
-    return tensors
-
-
-def plain(state: Mapping) -> dict[str, torch.Tensor]:
-    """The state dict without the prefixes that wrappers put before all names."""
-    state = {str(name): v for name, v in state.items() if isinstance(v, torch.Tensor)}
-    for prefix in PREFIXES * 2:
-        if state and all(name.startswith(prefix) for name in state):
-            state = {name.removeprefix(prefix): v for name, v in state.items()}
+def state_of(given, what: str) -> Mapping:
+    """The state dict of a state dict, a checkpoint or a path. Raises ValueError for anything else."""
+    state = read(given) if isinstance(given, str | Path) else unpacked(given)
+    if not isinstance(state, Mapping) or not any(isinstance(v, torch.Tensor) for v in state.values()):
+        kind = "a dict without tensors" if isinstance(state, Mapping) else type(state).__name__
+        raise ValueError(f"{what} must be an nn.Module, a state dict, a checkpoint or its path, not {kind}")
     return state
-
-
-def shared(state: Mapping, other: Mapping) -> tuple[dict, list[str]]:
-    """({name: (tensor, tensor)} of floats that both have in one shape and finite, lines on the rest)."""
-    state, _ = matched(state, other)
-    both = {name: (state[name], other[name]) for name in other if name in state}
-    same = {name: pair for name, pair in both.items() if pair[0].shape == pair[1].shape}
-    floats = {
-        name: (a.detach().cpu(), b.detach().cpu())
-        for name, (a, b) in same.items()
-        if a.is_floating_point() and b.is_floating_point()
-    }
-    finite = {name: pair for name, pair in floats.items() if all(v.isfinite().all() for v in pair)}
-    rest = {
-        "of other shapes, left out:": [name for name in both if name not in same],
-        "only before, left out:": [name for name in state if name not in other],
-        "only now, left out:": [name for name in other if name not in state],
-        "not finite, left out:": [name for name in floats if name not in finite],
-    }
-    return finite, [f"{what} {some(names)}" for what, names in rest.items() if names]
 
 
 def matched(state: Mapping, own: Mapping) -> tuple[dict, str | None]:
     """(the state dict under the names of ``own``, a line on what is left over or None).
 
-    Trainers' modules call their network as they like and may hold other weights beside it: of what names
-    begin with, that is taken off which makes the most names fit, first in shape, too. Where the names of
-    ``own`` begin with more, as a classifier's made of a pre-trained network, this is put on, unless several
-    fit alike.
+    Wrappers and trainers' modules put a prefix before names, and may hold other weights beside the network's:
+    the prefix is taken off that makes the most names fit, first in shape, too. Where the names of ``own``
+    begin with more, as those of a classifier made of this network, it is put on, unless several fit alike.
     """
-    state = plain(state)
+    state = {str(name): v for name, v in state.items() if isinstance(v, torch.Tensor)}
 
     def fits(renamed):
         both = [name for name in renamed if name in own]
@@ -169,6 +136,22 @@ def _beginnings(names):
     return dict.fromkeys(["", *(".".join(p[:i]) + "." for p in parts for i in range(1, len(p)))])
 
 
+def shared(state: Mapping, other: Mapping) -> tuple[dict, list[str]]:
+    """({name: (tensor, tensor)} of floats that both have in one shape and finite, lines on the rest)."""
+    state, _ = matched(state, other)
+    both = {name: (state[name].detach().cpu(), other[name].detach().cpu()) for name in other if name in state}
+    same = {name: pair for name, pair in both.items() if pair[0].shape == pair[1].shape}
+    floats = {name: pair for name, pair in same.items() if all(v.is_floating_point() for v in pair)}
+    finite = {name: pair for name, pair in floats.items() if all(v.isfinite().all() for v in pair)}
+    rest = {
+        "of other shapes, left out:": [name for name in both if name not in same],
+        "only before, left out:": [name for name in state if name not in other],
+        "only now, left out:": [name for name in other if name not in state],
+        "not finite, left out:": [name for name in floats if name not in finite],
+    }
+    return finite, [f"{what} {some(names)}" for what, names in rest.items() if names]
+
+
 def filled(network: nn.Module, state: Mapping) -> tuple[nn.Module | None, str | None]:
     """(a copy of the network with these weights, None), or (None, why they do not fit).
 
@@ -180,9 +163,10 @@ def filled(network: nn.Module, state: Mapping) -> tuple[nn.Module | None, str | 
     own = network.state_dict()
     given = {v.data_ptr() for name, v in own.items() if name in state and v.numel()}
     missing = [
-        name for name, v in own.items()
+        name
+        for name, v in own.items()
         if name not in state and v.is_floating_point() and v.data_ptr() not in given
-    ]  # fmt: skip
+    ]
     extra = [name for name in state if name not in own and state[name].is_floating_point()]
     if missing or extra:
         what = [f"lack {some(missing)}"] * bool(missing) + [f"have {some(extra)} beside"] * bool(extra)
@@ -191,12 +175,3 @@ def filled(network: nn.Module, state: Mapping) -> tuple[nn.Module | None, str | 
         return None, f"its weights have other shapes: {some(odd)}"
     network.load_state_dict(state, strict=False)
     return network, None
-
-
-def state_of(given, what: str) -> Mapping:
-    """The state dict of a state dict, a checkpoint or a path. Raises ValueError for anything else."""
-    state = read(given) if isinstance(given, str | Path) else unpacked(given)
-    if not isinstance(state, Mapping) or not any(isinstance(v, torch.Tensor) for v in state.values()):
-        kind = "a dict without tensors" if isinstance(state, Mapping) else type(state).__name__
-        raise ValueError(f"{what} must be an nn.Module, a state dict, a checkpoint or its path, not {kind}")
-    return state

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from alignbook.errors import on_one_line
-from alignbook.metrics import misalignment, patch_covariance, weight_deviation
+from alignbook.metrics import misalignment, weight_deviation
 from alignbook.probing import budget, weights
 from alignbook.probing.curvature import asymmetry, eigenpairs
 from alignbook.probing.errors import DoesNotApply
@@ -109,19 +109,12 @@ def filters(subject):
 
     Applies where the first layer has more filters than a filter has weights.
     """
-    network = subject.network
-    layer, values = first_layer(network, subject.rows, LAYERS, "linear or convolutional layer")
-    name, matrix = network.names()[layer], layer.weight.detach().double().flatten(1).cpu().numpy()
-    count, size = matrix.shape
-    if count <= size:
-        raise DoesNotApply(f"{name} has {count} filters of {size} weights: it needs more filters than that")
-    if isinstance(layer, nn.Linear) and values.ndim == 2:
-        data = np.cov(values.double().numpy(), rowvar=False)
-    elif isinstance(layer, nn.Conv2d) and len(set(layer.kernel_size)) == 1 and layer.dilation == (1, 1):
-        data = patch_covariance(values, layer.kernel_size[0]).cov
-    else:
-        raise DoesNotApply(f"{name} reads neither vectors nor square patches of images")
-    return {(name, "weight"): misalignment(data, np.cov(matrix, rowvar=False, bias=True))}
+    name, data, flat = first_layer(subject.network, subject.rows, LAYERS, "linear or convolutional layer")
+    if len(flat) <= flat.shape[1]:
+        raise DoesNotApply(
+            f"{name} has {len(flat)} filters of {flat.shape[1]} weights: it needs more filters"
+        )
+    return {(name, "weight"): misalignment(data, np.cov(flat, rowvar=False, bias=True))}
 
 
 def deviation(subject):

@@ -15,10 +15,10 @@ from alignbook.errors import on_one_line
 from alignbook.installed import extras
 from alignbook.metrics.checks import integer
 from alignbook.probing import budget, weights
-from alignbook.probing.copies import copied, measurable, random_states_kept, unwrapped
-from alignbook.probing.data import cast, gathered
+from alignbook.probing.copies import copied, device_of, measurable, placed, random_states_kept, unwrapped
+from alignbook.probing.data import gathered
 from alignbook.probing.errors import OutOfTime
-from alignbook.probing.network import Network, device_of
+from alignbook.probing.network import Network
 from alignbook.probing.parameters import TRAINABLE, checked, chosen, lines, require
 from alignbook.probing.task import function, reader_loss, settled
 
@@ -282,11 +282,8 @@ class Recorder:
         require(model, set(chosen(model, self._parameters)))
         self._say(lines(model, self._parameters))
         device = device_of(model)
-        kinds = [p.dtype for p in model.parameters() if p.is_floating_point()]
-        # Floats in the network's precision, where they have another.
-        data = self._data.to(device).each(lambda v: v if v.dtype in kinds else cast(v, (*kinds, None)[0]))
-        network = Network(model, data, self._forward)
-        rows = torch.arange(len(data), device=device)
+        network = Network(model, self._data.each(lambda values: placed(values, model)), self._forward)
+        rows = torch.arange(len(self._data), device=device)
         subject = Subject(network, rows, self._settled, self._start, self._seed)
         with measurable(device):
             for name in self._instruments:

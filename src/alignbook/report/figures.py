@@ -11,7 +11,7 @@ from .words import FRESH, SPOKEN, parts
 
 GREY = "#7F7F7F"
 # Okabe and Ito's palette, darkened for a white ground.
-KNOWN = {"network": "#0072B2", None: "#0072B2", "before": "#D55E00", FRESH: GREY}
+KNOWN = {"network": "#0072B2", "before": "#D55E00", FRESH: GREY}
 OTHERS = ["#009E73", "#CC79A7", "#B87800", "#2F93CC", "#000000"]
 SHOWN = 6  # layers' curves in one figure
 
@@ -30,14 +30,13 @@ def _styled(rows):
     colours, styled = iter(OTHERS * 9), []
     for who, part in parts(rows):
         colour = KNOWN[who] if who in KNOWN else next(colours)
-        label = SPOKEN.get(who) or plain(who or "network")
+        label = SPOKEN.get(who) or plain(who)
         styled.append((who, part, {"color": colour, "ls": "--" if who == FRESH else "-", "label": label}))
     return styled
 
 
 def plain(text: str) -> str:
-    """A name as matplotlib can draw it: no mathematics, no broken characters, at most 60 of them."""
-    text = str(text).encode("utf-8", "replace").decode()
+    """A name as matplotlib can draw it: no mathematics, at most 60 characters."""
     return text.replace("$", r"\$") if len(text) <= 60 else f"…{text[-59:]}".replace("$", r"\$")
 
 
@@ -69,16 +68,15 @@ def _features(ax, rows):
         line = ("-", "-.")[n % 2]  # neighbours lie close, and in the dark so do their colours
         ax.plot(curve["k"], curve["share"], line, color=colour, label=plain(layers[i]))
     last = layers[-2:][0]  # before the outputs, which are few
-    if "chance" in part:
-        curve = part[part["layer"] == last]
-        ax.plot(curve["k"], curve["chance"], color=GREY, ls=":", label="chance, in the last layer")
+    curve = part[part["layer"] == last]
+    ax.plot(curve["k"], curve["chance"], color=GREY, ls=":", label="chance, in the last layer")
     fresh = whole.get(FRESH)
     if fresh is not None and (fresh["layer"] == last).any():
         curve = fresh[fresh["layer"] == last]
         ax.plot(curve["k"], curve["share"], color=GREY, ls="--", label="random weights, the last layer")
     ax.set(
         xlabel="k, top singular vectors of what the layer reads",
-        ylabel="share of the labels",
+        ylabel="share of the targets",
         ylim=(0, 1.02),
     )
     _spread_over_decades(ax, rows["k"])
@@ -88,8 +86,7 @@ def _features(ax, rows):
 def _tangent(ax, rows):
     for _, part, look in _styled(rows):
         ax.plot(part["depth"] + 1, part["alignment"], marker="o", ms=4, **look)
-        if "chance" in part:
-            ax.plot(part["depth"] + 1, part["chance"], color=look["color"], ls=":", lw=1.2)
+        ax.plot(part["depth"] + 1, part["chance"], color=look["color"], ls=":", lw=1.2)
     ax.set(xlabel="layer", ylabel="alignment $A_l$", ylim=(0, None))
     ax.xaxis.get_major_locator().set_params(integer=True)
     _legend_below(ax)  # lines may be anywhere
@@ -122,14 +119,12 @@ def _slice(ax, rows):
 
 
 def _deviation(ax, rows):
-    groups = rows.groupby("since", sort=False) if "since" in rows else [("before", rows)]
-    for since, part in groups:
+    for since, part in rows.groupby("since", sort=False):
         ax.plot(range(1, len(part) + 1), 100 * part["relative"], "o-", ms=4, label=f"since {plain(since)}")
     ax.axhline(100 * math.sqrt(2), color=GREY, lw=0.8, ls=":")
     ax.set(xlabel="weight", ylabel="‖W − W₀‖ / ‖W₀‖ (%)", ylim=(0, None))
     ax.xaxis.get_major_locator().set_params(integer=True)
-    if len(list(groups)) > 1:
-        ax.legend(frameon=False)
+    ax.legend(frameon=False)
 
 
 DRAW = {

@@ -7,8 +7,6 @@ import re
 import matplotlib as mpl
 import pandas as pd
 
-from alignbook.errors import on_one_line
-
 from .figures import figure
 from .words import ABOUT, SHOWS, SPOKEN, digits, sentences
 
@@ -28,15 +26,13 @@ tbody tr { border-top: 1px solid var(--line); }
 
 
 def page(probe, title: str | None = None) -> str:
-    """The report of a :class:`alignbook.Probe` as HTML; a figure that fails is a line that says why."""
+    """The report of a :class:`alignbook.Probe` as HTML."""
     if title is None:
         title = f"A probe of {next(iter(probe.network.values()), {}).get('class', 'a network')}"
     title = html.escape(title)
     parts = [f"<h1>{title}</h1>", facts(probe), findings(probe), _remarks(probe)]
     if "loss" in probe.notes:
-        facts_of_first = next(iter(probe.network.values()), {})
-        quality = next((f" and {name}" for name in ("accuracy", "R²") if name in facts_of_first), "")
-        parts.append(f'<p class="muted">Loss{quality}: {html.escape(probe.notes["loss"])}.</p>')
+        parts.append(f'<p class="muted">Loss: {html.escape(probe.notes["loss"])}.</p>')
     for name in ABOUT:
         parts += _section(probe, name)
     if probe.made:
@@ -46,7 +42,7 @@ def page(probe, title: str | None = None) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title}</title><style>{CSS}</style></head>"
-        f"<body>{_targets_for_labels(probe, chr(10).join(parts))}</body></html>\n"
+        f"<body>{chr(10).join(parts)}</body></html>\n"
     )
 
 
@@ -56,7 +52,7 @@ def summary(probe) -> str:
         f"<li>{html.escape(name)}: {html.escape(why)}</li>" for name, why in probe.left_out.items()
     )
     missing = f"<p>Not measured:</p><ul>{items}</ul>" if items else ""
-    return _targets_for_labels(probe, facts(probe) + findings(probe, None) + _remarks(probe) + missing)
+    return facts(probe) + findings(probe, None) + _remarks(probe) + missing
 
 
 def facts(probe) -> str:
@@ -70,27 +66,16 @@ def findings(probe, prefix: str | None = "") -> str:
     """HTML list of a sentence for each instrument, linked to ``prefix`` + its name; None: without links."""
     lines = []
     for name in (name for name in ABOUT if name in probe.tables):
-        try:
-            clauses = sentences(name, probe.tables[name], bool(probe.layers))
-        except (KeyError, ValueError, TypeError, IndexError):  # a table of a file, without these numbers
-            continue
         heading = ABOUT[name][0]
         linked = heading if prefix is None else f'<a href="#{prefix}{name}">{heading}</a>'
         if count := probe.examples.get(name):
             linked += f", on {count:,} examples"
-        clauses = [(html.escape(whose), html.escape(sentence)) for whose, sentence in clauses]
-        if len(clauses) == 1:
-            lines.append(f"<li>{linked}: {clauses[0][1]}.</li>")
-        elif clauses:
-            items = "".join(f"<li>{whose}: {sentence}</li>" for whose, sentence in clauses)
-            lines.append(f"<li>{linked}<ul>{items}</ul></li>")
+        items = "".join(
+            f"<li>{html.escape(whose)}: {html.escape(sentence)}</li>"
+            for whose, sentence in sentences(name, probe.tables[name])
+        )
+        lines.append(f"<li>{linked}<ul>{items}</ul></li>")
     return f"<ul>{''.join(lines)}</ul>"
-
-
-def _targets_for_labels(probe, text):
-    """The text with "targets" in place of "labels" where the targets are numbers."""
-    numbers = any("R²" in known for known in probe.network.values())
-    return re.sub(r"\b(the|these|shuffled|and) labels\b", r"\1 targets", text) if numbers else text
 
 
 def _section(probe, name):
@@ -99,31 +84,22 @@ def _section(probe, name):
         f'<h2 id="{name}">{heading}</h2>'
         f'<p>{meaning} {reading} <span class="muted">{paper}: page <code>{study}</code>.</span></p>'
     ]
-    networks = {}
     for key, why in probe.left_out.items():
         if key.partition(" ")[0] == name:
-            networks.setdefault(why, []).append(key.removeprefix(name).removeprefix(" of "))
-    for why, whose in networks.items():
-        of = f" of {', '.join(whose)}" if any(whose) else ""
-        parts.append(f'<p class="muted">Not measured{html.escape(of)}: {html.escape(why)}.</p>')
+            parts.append(f'<p class="muted">Not measured: {html.escape(f"{key}: {why}")}.</p>')
     if name not in probe.tables:
-        return parts if networks else [*parts, '<p class="muted">Not measured.</p>']
+        return parts if len(parts) > 1 else [*parts, '<p class="muted">Not measured.</p>']
     rows = probe.tables[name]
     if name in probe.notes:
         parts.append(f'<p class="muted">Measured on {html.escape(probe.notes[name])}.</p>')
-    parts.append(_figure(name, rows))
     numbers = _table(rows.replace({"network": SPOKEN}))
-    return [*parts, f"<details><summary>The numbers</summary>{numbers}</details>"]
+    return [*parts, _figure(name, rows), f"<details><summary>The numbers</summary>{numbers}</details>"]
 
 
 def _figure(name, rows):
     out = io.StringIO()
-    try:
-        with mpl.rc_context({"svg.hashsalt": name}):  # which makes the ids in one page differ
-            figure(name, rows).savefig(out, format="svg", metadata={"Date": None})
-    except Exception as error:  # whatever numbers and names a network may have
-        why = html.escape(on_one_line(f"{type(error).__name__}: {error}"))
-        return f'<p class="muted">The figure cannot be drawn: {why}.</p>'
+    with mpl.rc_context({"svg.hashsalt": name}):  # which makes the ids in one page differ
+        figure(name, rows).savefig(out, format="svg", metadata={"Date": None})
     svg = out.getvalue()
     svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{name}-", svg[svg.index("<svg") :])
     return (

@@ -8,21 +8,21 @@ SPOKEN = {FRESH: "random weights"}
 # instrument: (heading, paper, page of the book, what is measured, how to read the number)
 ABOUT = {
     "features": (
-        "Features and labels",
+        "Features and targets",
         "Imani et al. 2022",
         "representation_alignment/fig10_peaks_alignment",
-        "How much of the labels lies along the top singular vectors of what each layer reads.",
-        "A curve that rises early belongs to features on which a linear model learns these labels fast. "
-        "Chance is the mean over all orders of the labels: a layer at chance knows nothing of them. At "
+        "How much of the targets lies along the top singular vectors of what each layer reads.",
+        "A curve that rises early belongs to features on which a linear model learns these targets fast. "
+        "Chance is the mean over all orders of the targets: a layer at chance knows nothing of them. At "
         "the same k it is about k over the number of examples for every layer.",
     ),
     "tangent": (
-        "Tangent kernels and labels, layer by layer",
+        "Tangent kernels and targets, layer by layer",
         "Lou et al. 2022",
         "signal_propagation/fig03_peak_law",
         "Aₗ says how much of what a step on layer l's weights does to the outputs moves them towards the "
-        "labels: 0 if nothing, 1 if all. A few hundredths are usual for ten classes.",
-        "Chance is the same with shuffled labels. The paper finds that in deep networks Aₗ peaks in a "
+        "targets: 0 if nothing, 1 if all. A few hundredths are usual for ten classes.",
+        "Chance is the same with shuffled targets. The paper finds that in deep networks Aₗ peaks in a "
         "hidden layer, which moves with depth.",
     ),
     "curvature": (
@@ -71,11 +71,11 @@ ABOUT = {
 SHOWS = {
     "filters": "Standard deviation τ of the filters against that of the patches, σ, along each eigenvector "
     "of the patches' covariance.",
-    "features": "Share of the labels that lies along the first k singular vectors, for at most six of the "
+    "features": "Share of the targets that lies along the first k singular vectors, for at most six of the "
     "layers, from the input (light) to the outputs (dark). A curve ends where its layer has no further "
     "directions.",
     "tangent": "Alignment of each layer's tangent kernel with the labels, in the network's own order; "
-    "dotted, in the same colour: with shuffled labels.",
+    "dotted, in the same colour: with shuffled targets.",
     "curvature": "The Hessian's eigenvalues by magnitude; bars are their residuals.",
     "slice": "The loss along one random direction, less the loss of the network itself, in the middle; on at "
     "most 256 of the examples.",
@@ -92,25 +92,14 @@ def digits(value: float) -> str:
 def parts(rows: pd.DataFrame) -> list:
     """[(network, its rows)] in the order of the table; the network at random weights comes last."""
     if "network" not in rows:
-        return [(None, rows)]
-    every = list(rows.groupby("network", sort=False))
-    return sorted(every, key=lambda part: part[0] == FRESH)
+        return [("network", rows)]
+    return sorted(rows.groupby("network", sort=False), key=lambda part: part[0] == FRESH)
 
 
-def sentences(name: str, rows: pd.DataFrame, some: bool = False) -> list[tuple[str, str]]:
-    """[(networks, what holds for them)] of an instrument's table; one entry without a name for all alike.
-
-    some : whether only some of the layers were measured.
-    """
-    networks = {}
-    for who, part in parts(rows):
-        if sentence := SENTENCES[name](part, some):
-            networks.setdefault(sentence, []).append(
-                "the network" if who == "network" else SPOKEN.get(who, str(who))
-            )
-    if len(networks) == 1:
-        return [("", next(iter(networks)))]
-    return [(" and ".join(names), sentence) for sentence, names in networks.items()]
+def sentences(name: str, rows: pd.DataFrame) -> list[tuple[str, str]]:
+    """[(network, what holds for it)] of an instrument's table."""
+    pairs = [(SPOKEN.get(who, str(who)), SENTENCES[name](part)) for who, part in parts(rows)]
+    return [(who, sentence) for who, sentence in pairs if sentence]
 
 
 def _percent(share):
@@ -125,71 +114,63 @@ def _whose(row):
     return row["layer"] if parameter in ("weight", "") else f"{row['layer']}.{parameter}"
 
 
-def _filters(rows, some):
+def _filters(rows):
     first = rows.iloc[0]
     if not np.isfinite(first["misalignment"]):
-        count = f"{first['filters']} filters of {first['dimension']} entries"
-        return f"{count} are too few for a misalignment"
+        return f"{first['filters']} filters of {first['dimension']} entries are too few for a misalignment"
     return (
         f"misalignment {first['misalignment']:.3g}, with random bases {first['random_bases']:.3g}, "
         f"by sampling alone {first['floor']:.3g}"
     )
 
 
-def _features(rows, some):
+def _features(rows):
     top = rows[rows["k"] <= 10].groupby("layer", sort=False).tail(1).set_index("layer")  # or all there are
-    share = top["share"]
-    above = share - top["chance"] if "chance" in top else share
-    best = top.loc[above.idxmax()]
-    chance = f", where chance is {_percent(best['chance'])}" if "chance" in top else ""
-    most = f"furthest above chance at {best.name} ({_percent(best['share'])}{chance})"
-    first, last = top.index[[0, -1]] if some else ("the input", "the output")
+    share, best = top["share"], top.loc[(top["share"] - top["chance"]).idxmax()]
     few = f" on all {top['k'].iloc[-1]}" if top["k"].iloc[-1] < 10 else ""
     return (
-        f"{_percent(share.iloc[0])} of the labels on the top 10 singular vectors at {first}, "
-        f"{_percent(share.iloc[-1])}{few} at {last}, {most}"
+        f"{_percent(share.iloc[0])} of the targets on the top 10 singular vectors at {top.index[0]}, "
+        f"{_percent(share.iloc[-1])}{few} at {top.index[-1]}, furthest above chance at {best.name} "
+        f"({_percent(best['share'])}, where chance is {_percent(best['chance'])})"
     )
 
 
-def _tangent(rows, some):
+def _tangent(rows):
     if not rows["alignment"].notna().any():
         return ""
     place = int(rows["alignment"].reset_index(drop=True).idxmax())
     top = rows.iloc[place]
-    chance = f", with shuffled labels {top['chance']:.3g}" if "chance" in rows else ""
-    where = f"{place + 1} of the {len(rows)} asked for" if some else f"layer {place + 1} of {len(rows)}"
-    return f"largest in {_whose(top)}, {where} ({top['alignment']:.3g}{chance})"
+    return (
+        f"largest in {_whose(top)}, layer {place + 1} of {len(rows)} ({top['alignment']:.3g}, with shuffled "
+        f"targets {top['chance']:.3g})"
+    )
 
 
-def _curvature(rows, some):
+def _curvature(rows):
     first = rows.iloc[0]
-    largest = f"the eigenvalue of largest magnitude is {digits(first['eigenvalue'])}"
-    if "trace" not in rows:
-        return largest
     trace, low, high = (digits(first[name]) for name in ("trace", "trace_low", "trace_high"))
-    return f"{largest}, the trace {trace} ({low} to {high})"
+    largest = digits(first["eigenvalue"])
+    return f"the eigenvalue of largest magnitude is {largest}, the trace {trace} ({low} to {high})"
 
 
-def _slice(rows, some):
+def _slice(rows):
     low, high = (rows["loss"].iloc[end] - rows["loss"].iloc[len(rows) // 2] for end in (0, -1))
     signed = [("+" if change > 0 else "") + digits(change) for change in (low, high)]
     away = f"{rows['alpha'].max():g} of each filter's length away"
-    mean = digits((low + high) / 2)
-    return f"{away} the loss differs by {signed[0]} and {signed[1]}, {mean} on average"
+    return f"{away} the loss differs by {signed[0]} and {signed[1]}, {digits((low + high) / 2)} on average"
 
 
-def _deviation(rows, some):
-    sentences = []
-    for since, part in rows.groupby("since", sort=False) if "since" in rows else [(None, rows)]:
-        whose = f"since {since} " if since not in (None, "before") else ""
-        far = part.iloc[int(part["deviation"].to_numpy().argmax())]
+def _deviation(rows):
+    lines = []
+    for since, part in rows.groupby("since", sort=False):
+        far = part.loc[part["deviation"].idxmax()]
         moved = f"in length, in {_whose(far)} ({far['deviation']:.3g})"
         relative = part["relative"].where(np.isfinite(part["relative"]))  # infinite from weights of 0
         if relative.notna().any():
             most = part.loc[relative.idxmax()]
             moved = f"relative to its norm, in {_whose(most)} ({_percent(most['relative'])}); {moved}"
-        sentences.append(f"{whose}farthest {moved}")
-    return "; ".join(sentences)
+        lines.append(f"since {since} farthest {moved}")
+    return "; ".join(lines)
 
 
 SENTENCES = {
