@@ -23,7 +23,8 @@ def random_axes(model, inputs, targets):
     return np.mean([alignbook.misalignment(each, filters) for each in axes])
 
 
-instruments = ["misalignment", random_axes, "alignment", "tangent", "curvature"]
+instruments = ["misalignment", random_axes, "alignment"]
+instruments += ["tangent", "curvature"]
 recorder = alignbook.Recorder((test.x, test.y), instruments, share=None)
 for n in range(2001):
     recorder.step(net, n)

@@ -49,12 +49,12 @@ def drawn(table: pd.DataFrame) -> str:
             line = rows[rows["layer"] == layer]
             label = layer if layer in ("", "(output)") else f"layer {layer}"
             panel.plot(line["step"], line["value"], "o-", ms=3, color=colour, label=label)
-        panel.set_xscale("symlog", linthresh=1)
-        panel.set(xlabel="training step", title=heading, xlim=(0, None), ylim=(0, None))
         if name == "misalignment":
             control = table[table["instrument"] == CONTROL]
             panel.plot(control["step"], control["value"], "o-", ms=3, color="0.5", label="random axes")
             panel.lines[0].set_label("the data's axes")
+        panel.set_xscale("symlog", linthresh=1)
+        panel.set(xlabel="training step", title=heading, xlim=(0, None), ylim=(0, None))
         if len(panel.lines) > 1:
             panel.legend(fontsize=9)
     text = style.svg(figure)
