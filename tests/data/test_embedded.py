@@ -60,7 +60,7 @@ CODE = """
 import socket
 socket.socket.connect = None
 from alignbook.data import digest
-print(digest("photos"), digest("digits"))
+print(digest("photos"), digest("digits"), digest("shapes"))
 """
 
 
@@ -68,4 +68,4 @@ def test_made_alike_in_another_process_and_without_a_network(monkeypatch):
     monkeypatch.setattr(socket.socket, "connect", None)
     assert available("photos") and available("digits")
     run = subprocess.run([sys.executable, "-c", CODE], text=True, capture_output=True)
-    assert run.stdout.split() == [digest("photos"), digest("digits")], run.stderr
+    assert run.stdout.split() == [digest("photos"), digest("digits"), digest("shapes")], run.stderr

@@ -1,11 +1,9 @@
 """The rendered shapes: what they hold, alike wherever they are made, told apart by their outline."""
 
-import subprocess
-import sys
 
 import numpy as np
 
-from alignbook.data import digest, load
+from alignbook.data import load
 from alignbook.data.shapes import SHAPES, shapes
 
 
@@ -34,9 +32,3 @@ def test_every_shape_covers_its_own_area():
         assert abs(area[name] - value) < 0.06, name
     outside = rows**2 + columns**2 > 1.08
     assert not any((distance(columns, rows) < 0)[outside].any() for distance in SHAPES.values())
-
-
-def test_made_alike_in_another_process():
-    code = "from alignbook.data import digest; print(digest('shapes'))"
-    run = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True)
-    assert run.stdout.strip() == digest("shapes"), run.stderr

@@ -100,11 +100,6 @@ def test_findings_list_where_a_paper_contradicts_itself_once_for_all_cases():
     assert "## Where a paper contradicts itself" in text and text.count("But: Figure 2 has it otherwise") == 1
 
 
-def test_a_verdict_stands_before_what_was_found():
-    text = glance.told([made()])
-    assert 0 < text.index("ab-verdict") < text.index("It rises to 3.")
-
-
 def test_the_scorecard_has_a_sign_per_statement_that_leads_to_it():
     together = claims("holds", "open", group="of both")
     alone = replace(claims("contradicted", headline=False, ours=True)[0], id="alone")

@@ -10,9 +10,8 @@ import pytest
 
 from alignbook.errors import AlignbookError
 from companion.claims import Claim, KeyNumber
-from companion.findings import Finding
-from companion.pages.claim_tables import UNFOLDED, claim_cells, claims_table, decides, sources
-from companion.pages.page import LARGEST, Page, address_of, banner, in_the_paper, parted
+from companion.pages.claim_tables import claim_cells, claims_table, decides, sources
+from companion.pages.page import LARGEST, Page, address_of, banner, in_the_paper
 from companion.runs import notebooks, parameters
 
 
@@ -31,14 +30,6 @@ def claim(source, number=0):
 )  # fmt: skip
 def test_every_source_once(given, shown):
     assert sources([claim(source) for source in given]) == shown.split("|")
-
-
-def test_many_cases_are_folded_even_those_of_the_headline():
-    group = [claim("Figure 1", number) for number in range(UNFOLDED + 1)]
-    group[0] = replace(group[0], headline=True)
-    assert " open>" not in claims_table(group) and claims_table(group[:-1]).count(" open>") == 1
-    assert " open>" not in claims_table(group[1:3])
-    assert "Headline" in claims_table(group).partition("<details")[0]
 
 
 @pytest.mark.parametrize(
@@ -134,13 +125,6 @@ def test_the_banner_is_one_line(changed, said):
     )  # fmt: skip
     run.__dict__.update(changed)
     assert all(words in banner(run) for words in said)
-
-
-def test_the_caveat_of_a_finding_stands_apart():
-    assert parted(Finding("It grows by 0.5.", "Our network is small.")) == (
-        'It grows by 0.5. <span class="ab-caveat">Our network is small.</span>'
-    )
-    assert parted(Finding("It grows.")) == "It grows."
 
 
 @pytest.mark.parametrize(

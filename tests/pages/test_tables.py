@@ -18,7 +18,6 @@ from companion.pages.tables import (
     number,
     numbers,
     spread,
-    table,
     typeset,
 )
 
@@ -142,12 +141,6 @@ def test_interval_that_rounding_closes_is_left_out():
     assert interval([0.0, 0.01, 0.0], "{:.2f}") == "0.00 (-0.01 to 0.02)"
 
 
-def test_an_interval_breaks_behind_its_first_end_alone():
-    cells = numbers(pd.DataFrame({"a": ["50.1 (47.0 to 53.3)", "1 (-2 to +3)", "5 to many", "7 ± 2"]})).data
-    assert "(47.0\u00a0to 53.3)" in cells and "(−2\u00a0to +3)" in cells and "5 to many" in cells
-    assert "7\u00a0±\u00a02" in cells
-
-
 def test_numbers_of_counted_rows():
     frame = pd.DataFrame({"c_l": ["x < 1", None], "n": [3, 4], "ok": [True, False], "r": [0.12345, np.nan]})
     text = numbers(frame).data
@@ -156,27 +149,9 @@ def test_numbers_of_counted_rows():
     assert cells == ["x &lt; 1", "3", "yes", "0.123", "–", "4", "no", "–"]
 
 
-def test_numbers_with_index_have_one_row_of_names():
-    frame = pd.DataFrame({"task": ["s", "s", "r"], "step": [1, 2, 1], "error": ["a", "b", "c"]})
-    text = numbers(frame.set_index(["task", "step"])).data
-    head = text[text.index("<thead>") : text.index("</thead>")]
-    assert head.count("<tr") == 1
-    assert re.findall("<th>(.*?)</th>", head) == ["task", "step", "error"]
-    assert 'rowspan="2"' in text
-    turned = numbers(frame[["task", "error"]].set_index("task").T).data
-    assert "<th></th>" in turned and "task" not in turned
-
-
 def test_numbers_ready():
     assert "<br>" in numbers(pd.DataFrame({"a": ["1<br>2"]}), ready=True).data
     assert "&lt;br&gt;" in numbers(pd.DataFrame({"a": ["1<br>2"]})).data
-
-
-def test_table_labels_its_cells_for_phones():
-    text = table([{"id": "one", "<b>Here</b>": "1", "Paper": "2"}], "claims")
-    below = table([{"Claim": "a", "Here": "1", "below": "<p>more</p>"}], "claims")
-    assert below.count("<th>") == 2 and '<td colspan="2"' in below and "<p>more</p></td></tr>" in below
-    assert '<tr id="one">' in text and 'data-label="Here"' in text and "<th>id</th>" not in text
 
 
 def test_letters_of_prose_get_their_indices_and_code_and_formulas_stay():

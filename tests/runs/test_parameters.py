@@ -77,6 +77,7 @@ def test_metadata_block_in_yaml_is_read_too(tmp_path):
         ({"fast": 1}, "fast must be a bool, not 1"),
         ({"labels": "real"}, "labels must be a list of str, not 'real'"),
         ({"labels": []}, "labels must not be empty"),
+        ({"labels": ["real", "real"]}, "labels must not have the same value twice"),
         (
             {"labels": ["randon"]},
             r"labels must be one of \{real, random\}, not 'randon'; did you mean random",
@@ -103,6 +104,9 @@ def test_an_integer_is_a_float_where_a_float_is_asked_for(toy):
         (".5", 0.5),
         ("3", 3),
         ("12e", "12e"),
+        ("010", "010"),
+        ("1:30", "1:30"),
+        ("2001-13-45", "2001-13-45"),
         ("true", True),
         ('["random"]', ["random"]),
         ("[1e-3, 2]", [1e-3, 2]),
@@ -115,7 +119,7 @@ def test_values_on_the_command_line_are_yaml_that_knows_numbers(text, value):
 
 
 @pytest.mark.parametrize(
-    "text", ["epochs", "=3", "labels=[real", "n=" + 5000 * "9", "n=" + 3000 * "[", "n={a: 1, a: 2}"]
+    "text", ["epochs", "=3", "labels=[real", "n=" + 5000 * "9", "n=" + 600 * "[", "n={a: 1, a: 2}"]
 )
 def test_a_malformed_assignment_is_refused(text):
     with pytest.raises(AlignbookError) as error:
