@@ -1,8 +1,6 @@
 """The embedded image sets: shapes, determinism, disjoint regions."""
 
 import socket
-import subprocess
-import sys
 
 import numpy as np
 
@@ -64,8 +62,8 @@ print(digest("photos"), digest("digits"), digest("shapes"))
 """
 
 
-def test_made_alike_in_another_process_and_without_a_network(monkeypatch):
+def test_made_alike_in_another_process_and_without_a_network(checkout, monkeypatch):
+    _, out, err = checkout.start(code=CODE).ended()
     monkeypatch.setattr(socket.socket, "connect", None)
     assert available("photos") and available("digits")
-    run = subprocess.run([sys.executable, "-c", CODE], text=True, capture_output=True)
-    assert run.stdout.split() == [digest("photos"), digest("digits"), digest("shapes")], run.stderr
+    assert out.split() == [digest("photos"), digest("digits"), digest("shapes")], err

@@ -1,6 +1,5 @@
 """The rendered shapes: what they hold, alike wherever they are made, told apart by their outline."""
 
-
 import numpy as np
 
 from alignbook.data import load

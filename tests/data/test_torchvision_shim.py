@@ -1,6 +1,5 @@
 """torchvision imports beside a PyTorch that its compiled operators do not fit."""
 
-import subprocess
 import sys
 
 import pytest
@@ -17,9 +16,9 @@ print(torchvision.datasets.CIFAR10.__name__)
 """
 
 
-def test_imports_in_a_fresh_process():
-    run = subprocess.run([sys.executable, "-c", CODE], text=True, capture_output=True)
-    assert run.stdout.strip() == "CIFAR10", run.stderr
+def test_imports_in_a_process_that_has_imported_nothing_of_it(checkout):
+    _, out, err = checkout.start(code=CODE).ended()
+    assert out.strip() == "CIFAR10", err
 
 
 def test_not_installed(monkeypatch):

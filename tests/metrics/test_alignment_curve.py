@@ -140,7 +140,7 @@ def test_both_routes_on_either_side_of_the_border(shape, decades):
 
 
 @pytest.mark.parametrize(
-    "shape", [(400, 30), (31, 30), (30, 30), (30, 31), (30, 300), (1, 5), (5, 1), (1, 1)]
+    "shape", [(200, 30), (31, 30), (30, 30), (30, 31), (30, 100), (1, 5), (5, 1), (1, 1)]
 )
 def test_the_two_routes_agree(shape, monkeypatch):
     rng = np.random.default_rng(0)
