@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from companion.over_seeds import at, curves, difference, last
+from companion.over_seeds import at, curves, difference
 from companion.statements import Case, Number, Statement
 
 from .design import PANELS, TOP
@@ -33,11 +33,6 @@ def over_chance(table, parameters):
         return None
     shares = rows.loc[rows["index"] > 1, "share"] * (parameters["points"] - 1)
     return pd.Series(shares.to_numpy()).rename_axis("direction")
-
-
-def accuracies(table, parameters):
-    """Share of the shuffled labels that the network has right after the last epoch, a sample."""
-    return last(curves(at(table, kind="epoch"), "epoch", "accuracy"))
 
 
 SHARE = {
@@ -72,5 +67,4 @@ NUMBERS = [
         "share", f"share along the top {TOP}", share, bounds=(0, 1),
         each=lambda p: [Case(name, "", {"panel": name}) for name in PANELS],
     ),
-    Number("learned", "share of the shuffled labels learned", accuracies, bounds=(0, 1)),
 ]  # fmt: skip

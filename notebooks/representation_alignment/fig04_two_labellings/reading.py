@@ -3,7 +3,7 @@
 from companion.over_seeds import at, difference, sample
 from companion.statements import Number, Statement, among, least
 
-from .design import LABELLINGS, PRINTED, PRINTED_POINTS, SEPARATING, circle
+from .design import LABELLINGS, PRINTED, PRINTED_POINTS
 
 # Of two printed decimals; in three digits, as the margin is shown.
 ROUNDING = float(f"{sum(2 * sigma * 0.005 for sigma in PRINTED) / PRINTED_POINTS:.3g}")
@@ -34,15 +34,6 @@ def steps_saved(table, parameters):
     return difference(*(of(table, parameters, name, "steps") for name in reversed(LABELLINGS)))
 
 
-def missed(table, parameters):
-    """Share of points beyond the line that separates the classes, at worst; None without runs."""
-    shares = []
-    for seed in at(table, points=parameters["points"], labelling="first")["seed"]:
-        phi, labels = circle(parameters["points"], parameters["spread"], int(seed))
-        shares += [float((y * (phi @ SEPARATING[name]) <= 0).mean()) for name, y in labels.items()]
-    return max(shares, default=None)
-
-
 def printed_square(table, parameters):
     """Mean squared length of ``PRINTED_POINTS`` points with the printed singular values; None of no runs."""
     return sum(sigma**2 for sigma in PRINTED) / PRINTED_POINTS if len(at(table, labelling="first")) else None
@@ -67,11 +58,6 @@ STATEMENTS = [
         "along", "Each labelling lies mostly along a singular vector of its own: the one that does least.",
         source="Figure 4, Section 4.1", of=least(along_own, each_labelling), above=0.5, bounds=(0, 1),
         **SHARE,
-    ),
-    Statement(
-        "separable", "A line through the origin separates the two classes without error.",
-        source="Section 4.1", of=missed, exactly=0.0, within=0.0,
-        unit="of the points, worst draw and labelling",
     ),
     Statement(
         "trace", f"The printed singular values are those of {PRINTED_POINTS} points of length one.",

@@ -70,11 +70,6 @@ def fast_share(table, parameters, task):
     return 1 - ratio(after, start)
 
 
-def share_contrast(table, parameters):
-    """How much larger this share is on the related task than on the unrelated one, by seed."""
-    return difference(*(fast_share(table, parameters, task) for task in TASKS))
-
-
 def at_reduction(table, parameters, task, column):
     """(seeds × representations) frame of ``column`` once ``LARGE_REDUCTION`` percent of the loss are gone.
 
@@ -128,10 +123,6 @@ LENGTH = {
     "above": 0, "matters": 0.05, "unit": "length of the weights",
     "because": "a hundredth of the axis, about the width of a line",
 }  # fmt: skip
-SHARE = {
-    "above": 0, "matters": 0.05, "unit": "of the loss",
-    "because": "a twentieth more or less would not change what one calls a large share",
-}  # fmt: skip
 # Figure 10's order of areas, from the best aligned to the worst.
 ORDER = {"related": ("transfer", "original", "init"), "unrelated": ("original", "init", "transfer")}
 
@@ -177,11 +168,6 @@ STATEMENTS = [
         "shows it least.",
         source="Section 7.1, “mirrors their alignment”", of=mirrored, each=among("when", WHEN), **ERROR,
         post_hoc="we chose to stop early after seeing that models overfit at different times",
-    ),
-    Statement(
-        "contrast",
-        "The fast phase removes a larger share of the loss on the related task than on the unrelated one.",
-        source="Figure 11 (a, b)", of=share_contrast, **SHARE,
     ),
     Statement(
         "gap",

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from companion.claims import t_interval
-from companion.over_seeds import at, curves, difference, rank_correlation, sample, weakest
-from companion.statements import Case, Number, Statement
+from companion.over_seeds import at, curves, difference, rank_correlation, weakest
+from companion.statements import Case, Statement
 
 from .design import DOMAINS, NONE
 
@@ -77,14 +77,6 @@ def printed_falls(domains="office31"):
     }
 
 
-def fitted(table, parameters):
-    """Share of the random labels that is learned, of the source on which it is least, by seed."""
-    found = [
-        sample(at(table, kind="source", start=one), "fitted") / 100 for one in DOMAINS[parameters["domains"]]
-    ]
-    return pd.concat(found, axis=1).min(axis=1)
-
-
 def over_pairs(kind):
     """Cases: the mean over the pairs, and every pair by itself."""
     return lambda p: [
@@ -119,4 +111,3 @@ STATEMENTS = [
         post_hoc="a rank correlation over the six pairs was planned; it mixes sources with targets",
     ),
 ]  # fmt: skip
-NUMBERS = [Number("fitted", "random labels learned on the source", fitted, bounds=(0, 1))]

@@ -65,10 +65,10 @@ def poor(table, dataset):
     return weakest(*(found[name] for name in found))
 
 
-def by_width(table, dataset, column="area"):
+def by_width(table, dataset):
     """(seeds × widths) frame of the random features, width 0 the inputs; empty where there are none."""
     rows = at(table, kind="area", dataset=dataset)
-    return curves(rows.dropna(subset="width"), "width", column) if "width" in rows else pd.DataFrame()
+    return curves(rows.dropna(subset="width"), "width", "area") if "width" in rows else pd.DataFrame()
 
 
 def wide_drop(table, dataset):
@@ -90,6 +90,15 @@ def after(table, dataset):
     if INPUTS not in found:
         return None
     return weakest(*(difference(found[name], found[INPUTS]) for name in found if name != INPUTS))
+
+
+def each_network(parameters):
+    """A case per network and data set."""
+    return [
+        Case(f"{name}-{data}", NAMES[name], {"dataset": data, "name": name})
+        for data in parameters["datasets"]
+        for name in parameters["networks"]
+    ]
 
 
 PERCENT = {
@@ -138,23 +147,11 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 NUMBERS = [
-    Number(
-        "kept", "share of the inputs' area", lambda t, p, dataset, name: kept(t, dataset).get(name),
-        each=lambda p: [
-            Case(f"{name}-{data}", NAMES[name], {"dataset": data, "name": name})
-            for data in p["datasets"] for name in p["networks"]
-        ],
-    ),
+    Number("kept", "share of the inputs' area", lambda t, p, dataset, name: kept(t, dataset).get(name),
+           each=each_network),
     Number(
         "batch-kept", "the same with the batch's statistics",
         lambda t, p, dataset, name: kept(t, dataset, "batch").get(name),
-        each=lambda p: [
-            Case(f"{name}-{data}", NAMES[name], {"dataset": data, "name": name})
-            for data in p["datasets"] for name in p["networks"]
-        ],
-    ),
-    Number(
-        "fitted", "share of the labels that the widest random features fit", each=by_set,
-        of=lambda t, p, dataset: last(by_width(t, dataset, "fitted")),
+        each=each_network,
     ),
 ]  # fmt: skip

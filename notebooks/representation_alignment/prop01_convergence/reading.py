@@ -101,23 +101,11 @@ def crossing(table, step_size):
     return pd.DataFrame.from_dict(rows, orient="index", columns=["early", "late", "step"])
 
 
-def deviations(table, low=-np.inf, high=np.inf):
-    """The rows of kind ``deviation`` at step sizes from ``low`` to below ``high``, times σ_max²."""
+def worst(table, parameters):
+    """The largest difference between Equation 3 and gradient descent below σ_max⁻², or None."""
     rows = at(table, kind="deviation")
-    return rows[rows["multiple"].between(low, high, inclusive="left")] if len(rows) else rows
-
-
-def worst(table, low=-np.inf, high=np.inf):
-    """The largest difference between Equation 3 and gradient descent at these step sizes, or None."""
-    rows = deviations(table, low, high)
+    rows = rows[rows["multiple"] < 1] if len(rows) else rows
     return float(rows["deviation"].max()) if len(rows) else None
-
-
-def unstable(table, parameters):
-    """How many runs have a loss that rises below 2 σ_max⁻², or never rises above it; None without runs."""
-    rows = deviations(table)
-    apart = rows[rows["multiple"] != 2] if len(rows) else rows
-    return int(((apart["multiple"] < 2) != (apart["falls"] == 1)).sum()) if len(apart) else None
 
 
 def above_bound(table, parameters):
@@ -154,7 +142,7 @@ ROUNDING = {
 STATEMENTS = [
     Statement(
         "equation-3", "Equation 3 predicts every step of gradient descent at step sizes below σ^-2_1.",
-        source="Proposition 1, Equation 3", of=lambda t, p: worst(t, high=1), headline=True, **ROUNDING,
+        source="Proposition 1, Equation 3", of=worst, headline=True, **ROUNDING,
     ),
     Statement(
         "bound", "Proposition 2 bounds the number of steps.", source="Proposition 2, Appendix B",
@@ -171,15 +159,6 @@ STATEMENTS = [
         "unit-rows", "Figure 9's printed singular values are those of rows of at most length one.",
         source="Sections 4 and 6.2", of=least_square, exactly=1.0, within=0.0,
         unit="mean squared length, at least", post_hoc="asked after the printed values had been seen",
-    ),
-    Statement(
-        "equation-3-beyond", "Equation 3 predicts gradient descent at larger step sizes, too.",
-        source="Proposition 1 states it below σ^-2_1", of=lambda t, p: worst(t, low=1), ours=True, **ROUNDING,
-    ),
-    Statement(
-        "stable-below-2", "The loss falls at every step at step sizes below 2 σ^-2_1, and not above.",
-        source="Propositions 1 and 2 assume less than half of it", of=unstable, exactly=0.0, within=0.0,
-        unit="runs that behave otherwise", ours=True,
     ),
 ]  # fmt: skip
 NUMBERS = [

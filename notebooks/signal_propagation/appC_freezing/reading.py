@@ -1,6 +1,5 @@
 """Whether a layer's alignment says what training it alone changes (Section 2.1, Appendix C). No torch."""
 
-import numpy as np
 import pandas as pd
 
 from companion import over_seeds
@@ -88,11 +87,6 @@ STATEMENTS = [
     Statement(
         "labels-mean", "Averaged over networks, a step goes along Ỹ as far as Equation 4 says (ratio).",
         source="Appendix C", of=over_layers("gained", kind="mean"), near=1.0, within=0.1,
-    ),
-    Statement(
-        "bound", "No layer's step changes the outputs by more than η Tr(K_l) ‖Ỹ‖ (largest ratio).",
-        source="Section 2.1", of=over_layers("bound", "max"), below=1.0, matters=0.1, bounds=(0, np.inf),
-        because="a tenth of the bound",
     ),
 ]  # fmt: skip
 NUMBERS = [

@@ -113,10 +113,6 @@ STATEMENTS = [
         source="Equation 24", of=pooled(moved, directions), near=0.0, within=0.1, bounds=(0, math.inf),
     ),
     Statement(
-        "rises", "ỸᵀKỸ rises over the first epoch (doublings).", source="Appendix D.2",
-        of=lambda t, p: grown(t, "label"), above=0.0, matters=LEVEL, because="growth by a tenth",
-    ),
-    Statement(
         "stays", "For u orthogonal to Ỹ, uᵀKu stays constant over the first epoch (doublings).",
         source="Appendix D.2", of=pooled(lambda t, p, kind: grown(t, kind), among("kind", KINDS)),
         near=0.0, within=LEVEL,

@@ -22,7 +22,7 @@ OF_LAYERS = (*ACCURACIES, "alignment", "correlation", "rank", "fisher_rank", f"e
 def networks(table):
     """One row per network: rate, noise, seed, accuracies, and means over its layers.
 
-    log_rank, log_fisher : of ln R_l; spread, fisher_spread : standard deviations over the layers of the same;
+    log_rank, log_fisher : of ln R_l;
     alignment, correlation : means; decay : mean of log10 λ_50/λ_1. Layers without a
     spectrum are left out.
     """
@@ -33,8 +33,7 @@ def networks(table):
         decay=np.log10(layers[f"eigenvalue_{DECAY:03d}"].astype(float).clip(lower=1e-16)),
     ).groupby(KEYS)
     means = found[["alignment", "correlation", "log_rank", "log_fisher", "decay"]].mean()
-    spreads = found[["log_rank", "log_fisher"]].std().set_axis(["spread", "fisher_spread"], axis=1)
-    nets = found[[*ACCURACIES]].first().join(means).join(spreads)
+    nets = found[[*ACCURACIES]].first().join(means)
     return nets[found.size() > 1].astype(float).reset_index()
 
 
@@ -173,10 +172,6 @@ STATEMENTS = [
     Statement(
         "fisher-below", "The Fisher information has a lower stable rank than the layer's kernel.",
         source="Appendix G.4", of=apart("log_rank", "log_fisher"), **OF_LN,
-    ),
-    Statement(
-        "fisher-even", "The Fisher information's stable rank varies less over the layers than the kernel's.",
-        source="Figure 21", of=apart("spread", "fisher_spread"), **OF_LN,
     ),
 ]  # fmt: skip
 NUMBERS = [

@@ -135,22 +135,9 @@ def cases(parameters):
     ]
 
 
-def early_end(table, parameters):
-    """The last record within a quarter of the steps: where training might have ended as well."""
-    return max(step for step in table["step"].unique() if step <= parameters["steps"] / 4)
-
-
 def up_to(table, end):
     """The records up to step ``end``, as if training had ended there."""
     return table[table["step"] <= end]
-
-
-def stopped_early(table, parameters, network, task):
-    """:func:`later` of features and filters as if training had ended at :func:`early_end`."""
-    if "step" not in table:
-        return None
-    early = up_to(table, early_end(table, parameters))
-    return later("features", "filters")(early, parameters, network, task)
 
 
 def by_network(parameters):
@@ -195,6 +182,4 @@ NUMBERS = [
     Number("ahead", "octaves by which filters are later", later("features", "filters"), each=cases),
     Number("filters-first", "octaves by which features are later, fully connected, real labels",
            lambda t, p: -later("features", "filters")(t, p, "dense", "real")),
-    Number("early", "octaves by which filters are later, training stopped at a quarter", stopped_early,
-           each=cases),
 ]  # fmt: skip

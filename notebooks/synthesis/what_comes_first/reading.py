@@ -112,13 +112,6 @@ def by_share(table, parameters, scale):
     return least(lambda t, p, layers: lags(rows, layers, filters=share), by_layer)(table, parameters)
 
 
-def times_as_long(table, parameters, layers):
-    """The filters' half-time in steps over the features', each of the mean in octaves."""
-    features = mean_of(table, layers, "all", half_time).mean()
-    filters = features + lags(table, layers).mean()
-    return (2**filters - 1) / (2**features - 1) if np.isfinite(filters) else None
-
-
 def frozen_gain(table, parameters, layers):
     """The features' gain with the first layer frozen over that with all layers trained, by seed."""
     return ratio(*beside_all(table, layers, "others", gain))
@@ -157,7 +150,6 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 NUMBERS = [
-    Number("times", "half-time of filters over that of features", times_as_long, each=by_layer),
     Number("lag", "octaves by which filters are later", lambda t, p, layers: lags(t, layers), each=by_layer),
     Number("frozen", "gain with the first layer frozen over that of all", frozen_gain, each=by_layer),
 ]  # fmt: skip

@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from alignbook.data.tables import available, load_table
-from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from companion.studies.representation_alignment.fig06_architectures import design, experiment, reading
-from companion.studies.representation_alignment.shared import alignment_grid, two_classes
+from companion.studies.representation_alignment.shared import alignment_grid
 from tests import judging
 
 PARAMETERS = {
@@ -149,18 +148,6 @@ def test_nonnegative_features_have_a_ceiling():
     assert alignment_grid.curve(1e4 * labels[:, None], labels)[0] == pytest.approx(1, rel=1e-3)
 
 
-@pytest.mark.parametrize("activation", experiment.ACTIVATIONS)
-def test_networks_have_the_shape_of_their_setting(activation):
-    setting = design.Setting(depth=3, width=5, activation=activation)
-    net = experiment.network(setting, 7, torch.Generator().manual_seed(0))
-    linear = [module for module in net if isinstance(module, torch.nn.Linear)]
-    assert [tuple(m.weight.shape) for m in linear] == [(5, 7), (5, 5), (5, 5), (1, 5)]
-    assert net[:-1](torch.randn(4, 7)).shape == (4, 5)
-    assert linear[0].weight.abs().max() <= 7**-0.5 < 1.2 * linear[0].weight.abs().max()
-    again = experiment.network(setting, 7, torch.Generator().manual_seed(0))
-    assert torch.equal(again[0].weight, net[0].weight)
-
-
 def test_a_job_trains_and_measures_both_splits():
     job = experiment.jobs(PARAMETERS | {"datasets": ["diabetes"], "steps": 30})[1]
     table = judging.compute(job)
@@ -180,16 +167,3 @@ def test_what_outputs_of_zero_lose_is_the_mean_square_of_the_labels():
         moved = 2 * (y - y.min()) / (y.max() - y.min()) - 1
         if len(y) < 1000:  # the rows at hand, which the stored runs rest on, not all that can be downloaded
             assert (moved**2).mean() == pytest.approx(reading.SQUARES[name], abs=5e-4)
-
-
-def test_points_of_two_classes_and_of_a_table():
-    data = two_classes.labelled("digits", 50, seed=2)
-    assert data["train"][0].shape == (50, 64) and data["train"][1].sum() == 0
-    assert len(data["test"][1]) == 50 and data["train"][0].min() == -1
-    again = two_classes.labelled("digits", 50, seed=2)["train"][0]
-    assert torch.equal(again, data["train"][0])
-    assert not torch.equal(two_classes.labelled("digits", 50, seed=3)["train"][0], again)
-    x, y = two_classes.labelled("diabetes", 1000, seed=0)["test"]
-    assert x.shape == (221, 10) and y.abs().max() <= 1
-    with pytest.raises(AlignbookError, match="images of a class"):
-        two_classes.labelled("digits", 5000, seed=0)

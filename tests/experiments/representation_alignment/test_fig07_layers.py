@@ -63,21 +63,6 @@ def test_pixels_go_from_the_darkest_to_one():
     assert first == pytest.approx(experiment.area(x.double(), y.double()))
 
 
-def test_every_layer_before_after_and_trained_on(table):
-    curves = table[table["kind"] == "curve"].groupby(["dataset", "seed", "state", "layer"]).size()
-    assert len(curves) == 2 * 3 * 3 * 4 and (curves == experiment.THRESHOLDS).all()
-    found = table[table["kind"] == "area"]
-    assert (
-        set(found["epoch"]) <= {0, 1, 2, 3, 4}
-        and not found.duplicated(["dataset", "seed", "layer", "epoch"]).any()
-    )
-    for dataset in PARAMETERS["datasets"]:
-        before, after = reading.areas(table, dataset, "before"), reading.areas(table, dataset)
-        further = reading.areas(table, dataset, "further")
-        assert (before[0] == after[0]).all() and (after[0] == further[0]).all()
-        assert (before[3] != after[3]).all() and (after[3] != further[3]).all()
-
-
 def test_curves_enclose_the_areas(table):
     """Alignment only falls: its integral lies between the sums from the right and from the left."""
     after = reading.areas(table, "digits")

@@ -9,7 +9,7 @@ import torch
 
 from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
-from companion.studies.representation_alignment.fig13_pretrained import design, experiment, reading
+from companion.studies.representation_alignment.fig13_pretrained import experiment, reading
 from companion.studies.representation_alignment.shared import image_features
 from tests import judging
 
@@ -149,17 +149,6 @@ def test_radial_basis_functions():
     x, centres = rng.normal(size=(4, 3)), rng.normal(size=(5, 3))
     plain = [[np.exp(-np.square(a - c).sum() / (2 * 0.49)) for c in centres] for a in x]
     np.testing.assert_allclose(image_features.radial_basis(x, centres, 0.7), plain)
-
-
-def test_a_job_with_an_untrained_network():
-    job = experiment.jobs(PARAMETERS)[0]
-    made = judging.compute(job)
-    areas = made[made["kind"] == "area"].set_index("representation")
-    assert set(areas.index) == set(design.NAMES) and areas["area"].between(0, 1).all()
-    assert areas.loc["rbf", "features"] == 12 and areas.loc["original", "features"] == 3072
-    assert set(made.loc[made["kind"] == "step", "representation"]) == set(design.LEARNED)
-    start = made[(made["kind"] == "step") & (made["step"] == 0)]
-    assert start["train"].to_numpy() == pytest.approx(1.0)
 
 
 def test_one_line_says_what_is_missing(monkeypatch):

@@ -124,17 +124,3 @@ def test_images_are_of_their_class_and_both_sources_see_the_same():
     assert not torch.equal(found, experiment.drawn("photos", "cat", 6, 4).flatten(1))
     with pytest.raises(AlignbookError, match="200 training images of cat, not 201"):
         experiment.drawn("photos", "cat", 201, 0)
-
-
-def test_a_run_measures_every_pair_and_both_targets():
-    smoke = parameters.resolve(BOOK, "smoke") | {"points": 4, "examples": 8, "tune_batch_size": 16}
-    job = experiment.jobs(smoke)[0]
-    table = judging.compute(job)
-    areas = table[table["kind"] == "area"]
-    assert len(areas) == 2 * 10 * 4 and areas["area"].between(0, 1).all()
-    tops = table[(table["kind"] == "curve") & (table["threshold"] == 0)]
-    assert len(tops) == len(areas)  # more features than images: these span all labels
-    np.testing.assert_allclose(tops["alignment"], 1, atol=1e-5)
-    accuracy = table[table["kind"] == "accuracy"].set_index("target")
-    assert set(accuracy.index) == set(reading.PARTS) and accuracy["accuracy"].between(0, 100).all()
-    assert (table["kind"] == "source").sum() == 1

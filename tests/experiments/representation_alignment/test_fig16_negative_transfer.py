@@ -19,7 +19,6 @@ from companion.studies.representation_alignment.fig16_negative_transfer import (
     reading,
 )
 from tests import judging
-from tests.judging import QUIET
 
 BOOK = notebooks.find("representation_alignment/fig16_negative_transfer")
 PARAMETERS = parameters.resolve(BOOK, "quick")
@@ -148,15 +147,6 @@ def test_office31_that_is_missing_or_mixed_up_is_one_line(office):
         domains.domain("office31", "webcam", **AMONG)
 
 
-def test_jobs_say_which_data_they_read():
-    first, *_, last = experiment.jobs(SMOKE)
-    assert (first.name, last.name) == ("none-seed0", "coarse-seed1") and len(experiment.jobs(SMOKE)) == 8
-    assert first.arguments["dataset"] == "digits" and first.arguments["source"] == "photos"
-    office = experiment.jobs(parameters.resolve(BOOK, "paper"))[1]
-    assert office.name == "amazon-seed0"
-    assert office.arguments["dataset"] is None and office.arguments["source"] is None
-
-
 def test_alignment_is_the_mean_over_pairs_of_classes():
     images = domains.domain("digits", "coarse", **AMONG)
     kept = images.y < 3
@@ -189,14 +179,3 @@ def test_random_labels_can_be_learned_and_the_start_is_not_changed_by_fine_tunin
     )  # fmt: skip
     assert found["train_accuracy"] > 60  # the labels, real ones, are learned
     assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
-
-
-def test_a_run_looks_at_every_other_domain():
-    job = next(u for u in experiment.jobs(SMOKE) if u.name == "handwritten-seed0")
-    short = job.arguments | {"source_epochs": 1, "tune_epochs": 1, "base_images": 64}
-    table = job.compute(**short, **QUIET)
-    for kind in ("area", "accuracy"):
-        assert table[table["kind"] == kind]["target"].tolist() == ["street", "coarse"]
-    assert table[table["kind"] == "area"]["area"].between(0, 1).all()
-    assert (table[table["kind"] == "area"]["pairs"] == 45).all()
-    assert table["fitted"].notna().sum() == 1

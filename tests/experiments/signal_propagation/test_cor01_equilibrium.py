@@ -88,12 +88,6 @@ def test_share_takes_the_worse_end(table):
     assert layer == 50 and row.value == pytest.approx(max(deviations), rel=1e-9)
 
 
-def test_claims_on_everything(table):
-    claims = claims_of(table)
-    assert claims["figure3-slope"].outcome == "contradicted" and claims["lemma2-sign"].measured < 0
-    assert all(claim.outcome != "not run" for claim in claims.values())
-
-
 def made_up(log_coefficient=4.5, forward=-2.0, backward=-3.0, growth=0.6, bend=0.0):
     """Rows of kinds that follow the asymptotic laws exactly, with these constants (ε = 0.9)."""
     depths = np.array([500.0, 1000.0])

@@ -57,18 +57,6 @@ def test_a_setting_changes_what_it_names():
         assert deep[setting] == deep["tables"] | {"setting": setting} | changes != deep["tables"]
 
 
-def test_choices_are_asked_by_name():
-    """Only those named, of each data set those that change something; the pairs once per data set."""
-    some = {"choices": ["stop at 0.1", "no decay", "standardised"], "seeds": 1, "pair_images": 9}
-    jobs = fig03.jobs({**PARAMETERS, **some, "choice_datasets": ["cifar10", "mnist"]})
-    settings = {name: [] for name in ("cifar10", "mnist", "digits")}
-    for job in jobs:
-        settings[job.arguments["dataset"]].append(job.arguments.get("setting"))
-    assert settings["cifar10"] == ["no decay", "standardised", "stop at 0.1", "tables"]
-    assert settings["mnist"] == ["no decay", "stop at 0.1", "tables"]
-    assert settings["digits"].count(None) == 1 and jobs[-1].name == "pairs-digits"
-
-
 def test_open_choices_train_what_they_name():
     """A bias in every layer from 0 on; an early end; else the network of ``compute``, layer by layer."""
     names = ["biases", "stop at 0.1"]
@@ -245,11 +233,6 @@ def test_shift_claims_pair_depth_and_seed():
     assert claims["shift-low-rate"].measured == pytest.approx(np.mean(np.log([8 / 4, 11 / 5, 12 / 6])))
     assert claims["shift-large-batch"].outcome == "contradicted"
     assert claims["shift-large-batch"].measured == pytest.approx(np.mean(np.log([2 / 4, 2 / 5, 2 / 6])))
-
-
-def test_depths_of_figure_8_alone_enter_no_fit():
-    table = made_up({(d, s): round(d**0.6) for d in (10, 20, 40, 80) for s in range(3)})
-    assert judged(table, depths=[10, 20])["slope-mnist"].outcome == "not run"
 
 
 DEPTHS = (10, 20, 40, 80)

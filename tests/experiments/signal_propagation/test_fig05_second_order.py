@@ -148,13 +148,6 @@ def test_early_is_a_mean_over_the_first_epoch():
     assert reading.early(alone, "predicted").empty  # one step has no mean over an epoch
 
 
-def test_a_run_ends_its_epoch_and_keeps_the_theorem(smoke):
-    table = smoke("signal_propagation/fig05_second_order").tables[0]
-    steps = table[table["kind"] == "step"]
-    assert list(steps["step"]) == sorted(steps["step"]) and steps["taken"].isna().sum() == 1
-    assert (steps["theorem_a"] < 1e-8).all() and steps["relus_held"].iloc[0] > 0.9
-
-
 def test_shorter_steps_of_the_same_network():
     """At the full rate the row of ``compute``; the shortest steps go where first order says."""
     book = notebooks.find("signal_propagation/fig05_second_order")

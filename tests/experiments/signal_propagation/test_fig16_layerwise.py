@@ -75,15 +75,6 @@ def test_a_network_learns_layer_by_layer(monkeypatch):
     assert set(whole) == set(table)
 
 
-def test_networks_end_to_end_stop_at_each_time_once():
-    stops = {
-        job.name: job.arguments["epochs"]
-        for job in experiment.jobs(values(epochs=4, other_epochs=[1, 4]))
-        if job.name.startswith("end")
-    }
-    assert stops == {"end-to-end-digits-seed0": 4, "end-to-end-digits-epochs1-seed0": 1}
-
-
 NETWORKS = [("layers", "mnist", 32), ("layers", "cifar10", 64)]
 NETWORKS += [("end to end", "mnist", 9), ("end to end", "cifar10", 9)]
 

@@ -11,7 +11,6 @@ from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.runs import notebooks, parameters
 from companion.studies.signal_propagation.fig18_frozen import experiment, reading
 from tests import judging
-from tests.judging import QUIET
 
 CPU = torch.device("cpu")
 PARAMETERS = {
@@ -81,25 +80,6 @@ def test_wide_networks_tend_to_the_limit():
         h, _, _ = experiment.features(x, x[:1], 3, width, 0, False, quiet)
         gaps.append(float((experiment.least_squares(h, y, 0.1)(h).double() - limit).norm() / limit.norm()))
     assert gaps[1] < 0.1 < gaps[0]
-
-
-def test_jobs_and_one_run():
-    book = notebooks.find("signal_propagation/fig18_frozen")
-    values = parameters.resolve(book, "smoke")
-    made = experiment.jobs(values | {"widths": [16], "all_images_widths": [16], "maxima_networks": 0})
-    assert [job.name for job in made] == ["width16-seed0", "width16-all-seed0", "limit-seed0"] + [
-        "unfrozen16-seed0",
-        "unfrozen16-all-seed0",
-    ]
-    whole = made[3].compute(**made[3].arguments | {"steps": 150}, **QUIET)
-    assert whole["test_accuracy"][0] > 50 and whole["kind"][0] == "unfrozen"
-    assert made[4].arguments == made[3].arguments | {"train_images": 0}
-    table = experiment.compute(**made[0].arguments, **QUIET)
-    assert list(table["layer"]) == [1, 2, 3, 4]
-    assert table["alignment"].iloc[-1] == table["alignment_init"].iloc[-1]  # its features are frozen
-    assert (table["alignment"] != table["alignment_init"]).iloc[:-1].all()
-    end = judging.compute(made[2])
-    assert end["ridge_train"][0] > end["ridge_test"][0] > 50
 
 
 def made_up(good=True, seeds=9, outer=4):

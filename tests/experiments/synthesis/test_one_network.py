@@ -85,11 +85,6 @@ def test_bad_parameters():
     experiment.jobs(parameters.resolve(book, "smoke", {"filters": [16, 64], "networks": ["dense"]}))
 
 
-def test_steps_are_recorded_by_half_octaves():
-    assert experiment.recorded(40) == [0, 1, 2, 4, 8, 11, 16, 23, 32, 40]
-    assert experiment.recorded(5) == [0, 1, 2, 4, 5]
-
-
 def test_share_of_labels_on_the_top_singular_vectors():
     rng = torch_stream(0, "features")
     y = torch.arange(60) % 10
@@ -126,39 +121,3 @@ def test_the_dense_layer_is_seen_along_the_leading_axes():
     net[0].weight.data = (aligned @ torch.from_numpy(root)).float()
     found = experiment.filter_scores(net, cov, directions, bases)
     assert found["random_bases"] > 2 * found["misalignment"]
-
-
-@pytest.mark.parametrize("network", ["convolutional", "dense"])
-def test_a_run_records_every_task(network):
-    book = notebooks.find("synthesis/one_network")
-    values = parameters.resolve(book, "smoke", {"steps": 4, "images": 40, "tangent_images": 4})
-    chosen = {job.name: job for job in experiment.jobs(values) if job.arguments["network"] == network}
-    assert len(chosen) == 2
-    told, tables = [], {}
-    for name, job in chosen.items():
-        table = job.compute(**job.arguments, device=torch.device("cpu"), report=lambda *a: told.append(a))
-        tables[name] = table.assign(network=network, seed=0)
-    real, random = tables[f"{network}-real-seed0"], tables[f"{network}-random-seed0"]
-    assert set(real["task"]) == {"real"} and list(random["task"]) == ["random"] * 4 + ["fine-tuned"] * 4
-    assert list(real["step"]) == [0, 1, 2, 4] and len(random) == 8
-    assert real.drop(columns=["network", "task"]).notna().all(axis=None)
-    assert real["features"].between(0, 1).all() and real["tangent4"].between(0, 1).all()
-    # Fine-tuning starts from the weights that random labels left, whatever the head.
-    before, after = random["random_bases"].iloc[3:5]
-    assert before == after and real["random_bases"].iloc[0] == random["random_bases"].iloc[0] != before
-    whole = pd.concat(tables.values())
-    assert all(len(reading.times(whole, network, task)) == 1 for task in reading.TASKS)
-
-
-def test_an_order_that_an_earlier_end_turns():
-    """Filters that change early and late: half of their change is done sooner where training stops sooner."""
-    table = made_up((40, 20, 20, 10))
-    end = reading.early_end(table, PARAMETERS)
-    late = (table["step"] > end) & (table["network"] == "dense") & (table["task"] == "real")
-    table.loc[late, "random_bases"] += 100 * np.log2(table["step"][late] / end)
-    first = made_up((10, 100, 20, 10))
-    early = table["network"].eq("dense") & table["task"].eq("real") & table["step"].le(end)
-    table.loc[early, "random_bases"] = first.loc[early, "random_bases"]
-    given = {"network": "dense", "task": "real"}
-    assert reading.stopped_early(table, PARAMETERS, **given).max() < 0
-    assert reading.later("features", "filters")(table, PARAMETERS, **given).min() > 0
