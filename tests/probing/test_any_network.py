@@ -315,17 +315,6 @@ def test_numbers_and_names_of_any_kind_leave_a_report(tmp_path):
     assert "&lt;b&gt;" in page
 
 
-def test_wrapped_networks_have_the_names_of_what_they_wrap():
-    x, y = vectors()
-    net = mlp()
-    wrapped = nn.DataParallel(net)
-    found = alignbook.probe(wrapped, x, y, without=["curvature"])
-    expected = alignbook.probe(net, x, y, without=["curvature"])
-    assert found.network == expected.network
-    assert np.array_equal(found.tables["tangent"]["alignment"], expected.tables["tangent"]["alignment"])
-    assert found.tables["tangent"]["layer"].tolist()[:2] == ["0", "2"]
-
-
 def test_what_a_single_number_knows_of_numbers_has_no_unit():
     net, x = nn.Sequential(nn.Linear(6, 1)), vectors()[0]
     for scale, shift in ((0.01, 0.0), (1.0, 0.0), (25.0, 50.0)):
@@ -336,9 +325,3 @@ def test_what_a_single_number_knows_of_numbers_has_no_unit():
         assert rows["k"].tolist() == [1] and rows["share"].item() == pytest.approx(1)  # linear in the output
     perfect = alignbook.probe(net, x, net(x)[:, 0].detach(), without=QUICK)
     assert perfect.network["network"]["R²"] == pytest.approx(1)
-
-
-def test_of_one_class_there_is_no_alignment():
-    x, y = vectors()
-    found = alignbook.probe(mlp(), x, 0 * y, without=["curvature", "slice", "initialisation"])
-    assert found.left_out["tangent"] == found.left_out["features"] == "all targets are equal"

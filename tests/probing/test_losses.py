@@ -71,18 +71,6 @@ def test_the_networks_own_loss_is_the_one_that_is_measured(name):
     assert any("network's own" in line for line in recorder.said)
 
 
-def test_the_usual_losses_are_recognised_in_the_networks_own():
-    words, labels = classes()
-    for loss, targets, called in (
-        (functional.cross_entropy, labels, "cross-entropy"),
-        (functional.mse_loss, torch.randn(N, 4), "mean squared error"),
-    ):
-        found = alignbook.probe(Own(loss), {"input_ids": words, "labels": targets}, only="slice")
-        assert found.network["network"]["criterion"] == called and not any(
-            "own" in line for line in found.said
-        )
-
-
 def contrast(outputs, _):
     return functional.cross_entropy(outputs @ outputs.T, torch.arange(len(outputs)))
 

@@ -2,11 +2,9 @@
 
 import pytest
 import torch
-from torch import nn
 
 import alignbook
 from alignbook.data.torchvision_shim import import_torchvision
-from alignbook.probing import weights
 
 pytestmark = [
     pytest.mark.slow,
@@ -78,37 +76,3 @@ def test_networks_of_timms(name, options):
         net, images, torch.arange(N) % 3, without=["curvature", "tangent", "slice", "initialisation"]
     )
     assert {*found.tables} == {"features", "filters"}
-
-
-def test_lightnings_modules_and_checkpoints(tmp_path):
-    lightning = pytest.importorskip("lightning", reason="lightning is not installed")
-
-    class Lit(lightning.LightningModule):
-        def __init__(self):
-            super().__init__()
-            self.model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
-
-        def forward(self, x):
-            return self.model(x)
-
-        def training_step(self, batch, _):
-            return nn.functional.cross_entropy(self(batch[0]), batch[1])
-
-        def configure_optimizers(self):
-            return torch.optim.SGD(self.parameters(), 0.1)
-
-    net = Lit()
-    start = {name: values.clone() for name, values in net.state_dict().items()}
-    pairs = torch.utils.data.TensorDataset(torch.randn(N, 6), torch.arange(N) % 3)
-    loader = torch.utils.data.DataLoader(pairs, 8)
-    trainer = lightning.Trainer(
-        max_epochs=1, logger=False, enable_progress_bar=False, enable_model_summary=False, accelerator="cpu",
-        default_root_dir=tmp_path,
-    )  # fmt: skip
-    trainer.fit(net, loader)
-    trainer.save_checkpoint(tmp_path / "a.ckpt")
-    found = alignbook.probe(net, loader, before=start)
-    assert {*found.left_out} == {"filters"} and (found.tables["deviation"]["deviation"] > 0).all()
-    own = Lit().model
-    made, why = weights.filled(own, weights.matched(weights.read(tmp_path / "a.ckpt"), own.state_dict())[0])
-    assert why is None and torch.equal(made[0].weight, net.model[0].weight)

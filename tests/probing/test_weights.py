@@ -117,15 +117,6 @@ def test_whatever_names_begin_with_goes_where_the_network_fits(tmp_path, prefix)
     assert left is None and list(state) == list(make().state_dict())
 
 
-def test_a_dict_of_networks_may_call_one_model():
-    x, y = data()
-    only = ["features", "tangent", "curvature", "slice", "initialisation"]
-    found = alignbook.probe(make(), x, y, before={"model": make().state_dict()}, without=only)
-    assert "model" in found.network
-    found = alignbook.probe(make(), x, y, before={"model": make().state_dict(), "epoch": 3}, without=only)
-    assert "before" in found.network
-
-
 @pytest.mark.parametrize(
     "content",
     [

@@ -246,12 +246,6 @@ def test_the_recorders_table_joins_with_the_probes():
     assert set(layers) - {"(output)"} < set(both["layer"])
 
 
-def test_a_network_that_is_one_layer_is_called_as_the_probe_calls_it():
-    x, y = vectors()
-    record = recorded(nn.Linear(6, CLASSES), (x, y), ["alignment", "tangent", "deviation"])
-    assert record.table["layer"].tolist() == ["(network)", "(output)", "(network)", "(network)", ""]
-
-
 now = SimpleNamespace(seconds=0.0, seen=[])
 
 

@@ -16,7 +16,7 @@ from .network import HELD
 
 K = 5
 BASIS, LEAST_BASIS = 60, 11  # vectors; fewer of large networks, to stay within HELD
-PRODUCTS = 80  # with the Hessian at most, for the eigenvalues
+PRODUCTS = 60  # with the Hessian at most, for the eigenvalues
 TRACE = 10  # products for the trace
 TOLERANCE = 1e-2
 SYMMETRIC = 1e-2  # of a product's length by which uᵀ H v and vᵀ H u may differ: far above rounding

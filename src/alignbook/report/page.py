@@ -80,15 +80,18 @@ def findings(probe, prefix: str | None = "") -> str:
 
 def _section(probe, name):
     heading, paper, study, meaning, reading = ABOUT[name]
+    missing = [
+        f'<p class="muted">Not measured: {html.escape(f"{key}: {why}")}.</p>'
+        for key, why in probe.left_out.items()
+        if key.partition(" ")[0] == name
+    ]
+    if name not in probe.tables:
+        return [f'<h2 id="{name}">{heading}</h2>', *(missing or ['<p class="muted">Not measured.</p>'])]
     parts = [
         f'<h2 id="{name}">{heading}</h2>'
-        f'<p>{meaning} {reading} <span class="muted">{paper}: page <code>{study}</code>.</span></p>'
+        f'<p>{meaning} {reading} <span class="muted">{paper}: page <code>{study}</code>.</span></p>',
+        *missing,
     ]
-    for key, why in probe.left_out.items():
-        if key.partition(" ")[0] == name:
-            parts.append(f'<p class="muted">Not measured: {html.escape(f"{key}: {why}")}.</p>')
-    if name not in probe.tables:
-        return parts if len(parts) > 1 else [*parts, '<p class="muted">Not measured.</p>']
     rows = probe.tables[name]
     if name in probe.notes:
         parts.append(f'<p class="muted">Measured on {html.escape(probe.notes[name])}.</p>')
