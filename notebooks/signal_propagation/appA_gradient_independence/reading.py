@@ -87,7 +87,8 @@ BIASES = {
 }
 STATEMENTS = [
     Statement(
-        "independent", "The wider the network, the less a fresh copy in place of Wᵀ changes the result.",
+        "independent", "The wider the network, the less a fresh copy in place of Wᵀ changes the result: "
+        "exponent of the width, mean over kernel, gradients and depths.",
         source="Appendix A.2, Lemma 1", of=pooled(falls, quantities), below=0.0, matters=0.1,
         headline=True, **EXPONENT,
     ),
@@ -97,12 +98,13 @@ STATEMENTS = [
         each=depths, near=-0.5, within=0.1, ours=True, **EXPONENT,
     ),
     Statement(
-        "copies", "At the largest width, Wᵀ and a copy differ as much as two copies (log2 of the ratio).",
+        "copies", "At the largest width, Wᵀ and a copy differ as much as two copies (log2 of the ratio, mean "
+        "over the depths).",
         source="Appendix A.2; the comparison is ours", of=pooled(against_copies, depths), near=0.0,
         within=0.3, ours=True,
     ),
     Statement(
-        "gaussian", "A neuron's excess kurtosis falls as N^(-1/2) or faster.",
+        "gaussian", "A neuron's excess kurtosis falls as N^(-1/2) or faster (mean over the layers).",
         source="Appendix A.1", of=pooled(kurtosis_falls, layers), below=-0.5, matters=0.1, **EXPONENT,
     ),
     Statement(

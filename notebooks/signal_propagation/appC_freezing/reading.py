@@ -68,7 +68,7 @@ STATEMENTS = [
     ),
     Statement(
         "gains", "At a fixed layer, the larger A_l, the more training the layer alone lowers the loss, at "
-        "initialisation and after one epoch.",
+        "initialisation and after one epoch (mean of both, over the data sets).",
         source="Section 2.1, hypothesis", of=pooled(within("alignment", "drop"), both),
         post_hoc="correlations over the layers of one network had been seen", **CORRELATED,
     ),

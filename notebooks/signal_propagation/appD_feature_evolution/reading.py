@@ -109,11 +109,13 @@ STATEMENTS = [
         "large as the signal",
     ),
     Statement(
-        "others", "For u orthogonal to Ỹ, Ψu does not change (length of its change over that of ΨỸ's).",
+        "others", "For u orthogonal to Ỹ, Ψu does not change (length of its change over that of ΨỸ's, mean "
+        "over kinds of u and rates).",
         source="Equation 24", of=pooled(moved, directions), near=0.0, within=0.1, bounds=(0, math.inf),
     ),
     Statement(
-        "stays", "For u orthogonal to Ỹ, uᵀKu stays constant over the first epoch (doublings).",
+        "stays", "For u orthogonal to Ỹ, uᵀKu stays constant over the first epoch (doublings, mean over "
+        "kinds of u).",
         source="Appendix D.2", of=pooled(lambda t, p, kind: grown(t, kind), among("kind", KINDS)),
         near=0.0, within=LEVEL,
     ),

@@ -176,7 +176,8 @@ STATEMENTS = [
         within=0.05,
     ),
     Statement(
-        "finite", "Wide networks at initialisation match the recursion (ratio of the two).",
+        "finite", "Wide networks at initialisation match the recursion (ratio of the two, mean over "
+        "forward and backward).",
         source="Section 3.2, Appendix A.3", near=1.0, within=0.05,
         of=pooled(
             lambda t, p, kind: network_ratios(t, f"network {kind}"),

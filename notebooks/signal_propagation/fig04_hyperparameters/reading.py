@@ -120,12 +120,14 @@ STATEMENTS = [
         post_hoc="made the main claim after these seeds were seen, because Section 4 says it about Figure 4",
     ),
     Statement(
-        "higher", "A higher learning rate or a smaller batch makes the peak higher.", source="Section 4",
+        "higher", "A higher learning rate or a smaller batch makes the peak higher (mean of both).",
+        source="Section 4",
         of=higher, above=0, matters=0.005, unit="in alignment", each=lambda p: WHICH,
         because="smaller differences cannot be read from the curves of Figure 4",
     ),
     Statement(
-        "gap", "A higher learning rate or a smaller batch goes with a smaller gap in accuracy.",
+        "gap", "A higher learning rate or a smaller batch goes with a smaller gap in accuracy (mean of "
+        "both).",
         source="Section 4, Figures 12 to 15", of=pooled(change("accuracy_gap", -1), axes), above=0,
         matters=0.3, unit="points", because="a sixth of the slope over Figure 12's printed gaps",
     ),

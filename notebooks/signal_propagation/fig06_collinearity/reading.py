@@ -108,7 +108,8 @@ STATEMENTS = [
         source="Appendix B.5.1", of=least(before, conv), **RULE,
     ),
     Statement(
-        "rise", "When the layers' mean alignment has completed half its rise, -corr(Ỹ, w) is above 0.9.",
+        "rise", "When the layers' mean alignment has completed half its rise, -corr(Ỹ, w) is above 0.9 (mean "
+        "over the data sets).",
         source="Appendix B.4; the reading is ours", of=pooled(of("rise"), dense), ours=True, **RULE,
     ),
 ]  # fmt: skip

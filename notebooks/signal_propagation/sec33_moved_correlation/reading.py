@@ -96,17 +96,19 @@ STATEMENTS = [
         **EXPONENT,
     ),
     Statement(
-        "centre", "The centre of the layers that align well moves as the equilibrium does.",
+        "centre", "The centre of the layers that align well moves as the equilibrium does (mean over "
+        "the depths).",
         source="Section 3.3, Equilibrium Hypothesis", ours=True, **EXPONENT,
         of=pooled(partial(follows, peak="centre"), conditions),
     ),
     Statement(
-        "measured", "The layer that aligns best moves as the trained network's own equilibrium does.",
+        "measured", "The layer that aligns best moves as the trained network's own equilibrium does (mean "
+        "over the depths).",
         source="Section 3.3, Equilibrium Hypothesis", ours=True, **EXPONENT,
         of=pooled(partial(follows, theory="measured"), conditions),
     ),
     Statement(
-        "at", "The layer that aligns best is the equilibrium layer.",
+        "at", "The layer that aligns best is the equilibrium layer (mean over the depths).",
         source="Section 3.3, Equilibrium Hypothesis", of=off, near=0.0, within=math.log(1.5), unit="in ln l",
         each=among("end", {end: f"{end} cosine" for end in ENDS}),
     ),

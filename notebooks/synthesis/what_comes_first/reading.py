@@ -58,13 +58,6 @@ def gain(run):
     return run["features"].iloc[-1] - run["features"].iloc[0]
 
 
-def ahead(pair):
-    """By how much more the features are aligned with the first layer frozen, at the lowest common loss."""
-    runs = [at(pair, trained=kind) for kind in ("others", "all")]
-    lines = [(np.maximum.accumulate(lost(run)), run["features"]) for run in runs]
-    return np.subtract(*(np.interp(min(max(fallen) for fallen, _ in lines), *line) for line in lines))
-
-
 def per_run(table, layer, trained, measure):
     """(seeds × cells of the grid) frame of ``measure(run)``; with two kinds ``trained``, of pairs of runs."""
     rows = at(table, layer=layer, trained=trained)

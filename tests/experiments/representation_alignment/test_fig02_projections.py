@@ -47,17 +47,6 @@ def test_chance_is_the_mean_over_shuffles():
     assert experiment.chance(torch.eye(12)).sum() == pytest.approx(1)
 
 
-def test_each_panel_has_its_labels_and_features(table):
-    first = table[(table["seed"] == 0) & (table["kind"] == "spectrum")].set_index(["panel", "index"])
-    assert (first.loc["a"]["sigma"] == first.loc["b"]["sigma"]).all()
-    assert not np.allclose(first.loc["a"]["share"], first.loc["b"]["share"], atol=0.01)
-    assert not np.allclose(first.loc["c"]["sigma"][:9], first.loc["d"]["sigma"][:9], rtol=0.001)
-    x, y = experiment.hidden_layers.two_classes("digits", 150, 0, halves=True)
-    singular, gains = experiment.hidden_layers.spectrum(x, y)
-    np.testing.assert_allclose(first.loc["a"]["sigma"], singular[: len(first.loc["a"])])
-    np.testing.assert_allclose(first.loc["a"]["share"], gains[: len(first.loc["a"])] / 150)
-
-
 def test_shares_are_sums_and_the_last_epoch_is_the_panel(table):
     spectra = table[table["kind"] == "spectrum"]
     top = spectra[spectra["index"] <= 10].groupby(["seed", "panel"])["share"].sum().unstack()

@@ -105,23 +105,6 @@ def test_without_runs_nothing_is_said():
     assert made["raises"] == made["depth-to-base"] == NOT_RUN
 
 
-def test_slow_sgd_goes_on_in_jobs_of_its_own(computed):
-    small = PARAMETERS | {"datasets": ["digits"], "seeds": 2}
-    names = [job.name for job in experiment.jobs(small)]
-    more = experiment.jobs(small | {"slow_steps": 9})
-    assert [job.name for job in more] == [*names, "digits-slow-seed0", "digits-slow-seed1"]
-    # What was stored before stays stored: its arguments are the same.
-    assert [job.arguments for job in more[:2]] == [job.arguments for job in experiment.jobs(small)]
-    table = computed(experiment, small | {"slow_steps": small["steps"]})
-    place = ["seed", "split", "setting"]
-    slow = table[table["kind"] == "slow area"].set_index(place)
-    base = table[table["kind"] == "area"].set_index(place)
-    assert set(slow.index.levels[2]) == {"inputs", "slow sgd"} and len(slow) == 8
-    # At as many steps it is the same run.
-    columns = ["init", "trained"]
-    assert (slow[columns] == base[columns].loc[slow.index]).all(axis=None)
-
-
 def test_the_curve_is_equation_2():
     draw = np.random.default_rng(1)
     features, labels = draw.normal(size=(30, 7)), draw.normal(size=30)

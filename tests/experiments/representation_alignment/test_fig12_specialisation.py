@@ -32,19 +32,6 @@ def with_areas(table, **by_task):
     return rows
 
 
-def test_curves_enclose_the_areas(table):
-    """Alignment only falls: its integral lies between the sums from the right and from the left."""
-    after = reading.areas(table, "related")
-    for seed in range(3):
-        for layer in range(4):
-            rows = table[(table["kind"] == "curve") & (table["task"] == "related")]
-            rows = rows[(rows["seed"] == seed) & (rows["layer"] == layer)]
-            step, values = rows["threshold"].diff().iloc[1], rows["alignment"].to_numpy()
-            source = experiment.peaks_source.draw(seed, 150)
-            size = float(source.labels["related"].square().sum()) * np.sqrt(150)
-            assert values[1:].sum() * step / size <= after.loc[seed, layer] <= values[:-1].sum() * step / size
-
-
 @pytest.mark.parametrize(
     ("source", "related", "found"),
     [

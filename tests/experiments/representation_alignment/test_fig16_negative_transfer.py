@@ -163,19 +163,3 @@ def test_alignment_is_the_mean_over_pairs_of_classes():
         by_hand.append((alignment[1:] * np.diff(thresholds)).sum() / len(y) ** 1.5)
     assert area["pairs"].item() == 3 and area["area"].item() == pytest.approx(np.mean(by_hand), rel=1e-4)
     assert curve["alignment"].is_monotonic_decreasing
-
-
-def test_random_labels_can_be_learned_and_the_start_is_not_changed_by_fine_tuning():
-    images = domains.domain("digits", "coarse", **AMONG)
-    net = ResNet(10, width=4, generator=torch.Generator().manual_seed(0))
-    settings = {"batch_size": 10, "augment": False, "device": "cpu", "report": lambda done, text: None}
-    fitted = experiment.learn_random_labels(
-        net, images, torch.Generator().manual_seed(1), epochs=40, rate=0.01, **settings
-    )
-    assert fitted > 80
-    before = {name: value.clone() for name, value in net.state_dict().items()}
-    found = experiment.tuned(
-        net, images, torch.Generator().manual_seed(2), epochs=15, rate=0.02, **settings
-    )  # fmt: skip
-    assert found["train_accuracy"] > 60  # the labels, real ones, are learned
-    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from alignbook.data import load
-from alignbook.errors import AlignbookError
 from alignbook.seeding import torch_stream
 from companion.studies.representation_alignment.shared import hidden_layers
 
@@ -59,34 +57,6 @@ def test_training_ends_at_the_share_of_the_loss_or_at_the_last_epoch():
     assert seen == [1, 3]
     assert fit(max_epochs=trained.epochs - 1)[3].loss > 0.01 * y.square().mean()
     assert fit(max_epochs=2)[3].epochs == 2
-
-
-def test_training_is_adam_on_batches():
-    net, x, y, _ = fit(max_epochs=1)
-    plain = hidden_layers.network([4, 16, 16, 1], torch_stream(0, "net"))
-    optimiser = torch.optim.Adam(plain.parameters(), lr=0.01)
-    order = torch.randperm(37, generator=torch_stream(0, "batches"))
-    for index in order.split(10):
-        optimiser.zero_grad()
-        (plain(x[index])[:, 0] - y[index]).square().mean().backward()
-        optimiser.step()
-    for ours, reference in zip(net.parameters(), plain.parameters(), strict=True):
-        torch.testing.assert_close(ours, reference, rtol=1e-4, atol=1e-6)
-
-
-def test_two_classes_half_of_each_or_as_they_come():
-    x, y = hidden_layers.two_classes("digits", 60, 3, halves=True)
-    assert x.shape == (60, 64) and y.sum() == 0 and set(y.tolist()) == {-1.0, 1.0}
-    assert x.min() == 0 and x.max() == 1 and not y[:30].eq(y[0]).all()
-    free, labels = hidden_layers.two_classes("digits", 61, 3, halves=False)
-    assert len(free) == 61 and labels.sum() % 2 == 1
-    again, _ = hidden_layers.two_classes("digits", 60, 4, halves=True)
-    assert not torch.equal(x, again)
-    data = load("digits")
-    images = {tuple(image.tolist()) for image in (data.x[data.y == 0].flatten(1) + 1) / 2}
-    assert {tuple(image.tolist()) for image in x[y == 1]} <= images
-    with pytest.raises(AlignbookError, match="first two classes"):
-        hidden_layers.two_classes("digits", 5000, 0, halves=True)
 
 
 def test_spectrum_against_a_full_decomposition():

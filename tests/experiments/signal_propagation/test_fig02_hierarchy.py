@@ -3,9 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
-from alignbook.metrics.tangent_alignment import tangent_alignment
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from companion.studies.signal_propagation.fig02_hierarchy import experiment as fig02, reading
 from tests import judging
@@ -80,22 +78,6 @@ def test_a_job_measures_at_its_records_and_starts_from_the_untrained_network():
     ends = [untrained.loc[untrained["step"] == step, "alignment"].to_numpy() for step in (0, 4)]
     np.testing.assert_allclose(*ends, rtol=1e-4)
     np.testing.assert_array_equal(ends[0], table.loc[table["step"] == 0, "alignment"])
-
-
-def test_alignments_are_those_of_training_images(monkeypatch):
-    seen = []
-
-    def spy(net, x, y):
-        seen.append((x, y))
-        return tangent_alignment(net, x, y)
-
-    monkeypatch.setattr(fig02, "tangent_alignment", spy)
-    compute(fig02.jobs(PARAMETERS)[0])
-    images = fig02.load("digits", "train", n=100, seed=0)
-    x, y = seen[0]
-    assert len(x) == 7 and all(torch.equal(x, other) for other, _ in seen)
-    places = [torch.nonzero((images.x.flatten(1) == row).all(1)).flatten() for row in x]
-    assert all(len(place) and images.y[place[0]] == label for place, label in zip(places, y, strict=True))
 
 
 FALL = [0.6, 0.5, 0.4, 0.3, 0.2, 0.2]

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.kernels.products import float32_products
 from companion.studies.signal_propagation.fig03_peak_law import design, experiment as fig03, reading
 from tests import judging
 from tests.judging import QUIET
@@ -143,36 +142,6 @@ def test_paper_profile_has_the_tables_rates():
     parameters = {**PARAMETERS, "datasets": ["cifar10"], "depths": [90], "epochs_factor": 1.0}
     arguments = fig03.jobs(parameters)[0].arguments
     assert (arguments["learning_rate"], arguments["epochs"], arguments["width"]) == (0.0001, 500, 20)
-
-
-def written_out(mlp, x, y, *, epochs, batch_size, learning_rate, momentum, weight_decay, generator):
-    """SGD without the loop; the mean loss of the last epoch, in single precision."""
-    for _ in range(epochs):
-        mean = torch.zeros(())
-        for index in torch.randperm(len(x), generator=generator).split(batch_size):
-            loss = mlp.step(x[index], y[index], learning_rate, momentum, weight_decay)
-            mean.add_(loss, alpha=len(index) / len(x))
-    return mean.item()
-
-
-@pytest.mark.parametrize("epochs", [1, 3])
-def test_the_same_bits_as_written_out(epochs):
-    asked = fig03.jobs(PARAMETERS)[0].arguments | {"train_images": 130, "epochs": epochs}  # 64, 64 and 2
-    table = fig03.compute(**asked, **QUIET)
-    x, y = fig03.images("digits", "train", 130, asked["seed"], CPU)
-    x_test, y_test = fig03.images("digits", "test", 0, asked["seed"], CPU)
-    weights, order = (fig03.torch_stream(asked["seed"], "fig03", what, 3) for what in ("weights", "order"))
-    mlp = fig03.MLP(x.shape[1], asked["width"], 3, 10, weights)
-    names = ("epochs", "batch_size", "learning_rate", "momentum", "weight_decay")
-    with float32_products():  # which library multiplies is a choice of the processor's
-        loss = written_out(mlp, x, y, **{name: asked[name] for name in names}, generator=order)
-    assert (table["train_loss"] == loss).all()
-    sample = torch.randperm(130, generator=fig03.torch_stream(asked["seed"], "fig03", "alignment"))[:20]
-    np.testing.assert_array_equal(
-        table["alignment"], fig03.tangent_alignment(mlp.sequential(), x[sample], y[sample])
-    )
-    right = (mlp.logits(x_test).argmax(1) == y_test).sum()
-    assert table["test_accuracy"].iloc[0] == float(right / len(y_test))
 
 
 def test_half_of_the_images_are_the_first_half():

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignbook.metrics.tangent_alignment import tangent_alignment
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
 from companion.runs import notebooks, parameters
 from companion.studies.signal_propagation.fig04_hyperparameters import experiment as fig04, reading
@@ -68,23 +67,6 @@ def as_claimed(sign):
         lambda rate, batch: 10 - sign * (0.4 * (rate + 5.5) - 0.6 * (batch - 5)),
         lambda rate, batch: 0.5 + sign * (0.05 * (rate + 5.5) - 0.05 * (batch - 5)),
     )
-
-
-@pytest.mark.parametrize(("family", "layers"), [("vgg19-adam", 17), ("resnet18", 21)])
-def test_a_convolutional_network_is_measured_on_training_images(family, layers, monkeypatch):
-    seen = {}
-    matrix_alignment = fig04.matrix_alignment
-
-    def spy(net, x, y):
-        seen.update(net=net, x=x, y=y)
-        return matrix_alignment(net, x, y)
-
-    monkeypatch.setattr(fig04, "matrix_alignment", spy)
-    job = next(job for job in fig04.jobs(PARAMETERS) if job.arguments["family"] == family)
-    table = compute(job)
-    assert len(table) == layers and len(seen["x"]) == 5
-    expected = tangent_alignment(seen["net"], seen["x"], seen["y"])
-    np.testing.assert_allclose(table["alignment"], expected, rtol=1e-3)
 
 
 def test_slopes_are_those_of_both_logarithms_at_once():

@@ -8,7 +8,6 @@ from torch import nn
 
 from alignbook.kernels.mlp_sgd import MLP
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
-from companion.runs import notebooks, parameters
 from companion.studies.signal_propagation.fig05_second_order import experiment, reading
 from companion.studies.signal_propagation.shared import tangent_step
 from companion.studies.signal_propagation.shared.dense import centred_labels, error_signal
@@ -146,22 +145,3 @@ def test_early_is_a_mean_over_the_first_epoch():
     assert reading.early(table, "predicted")[0] == pytest.approx(0.75)
     alone = table[table["epoch"] == 0].assign(predicted=0.3)
     assert reading.early(alone, "predicted").empty  # one step has no mean over an epoch
-
-
-def test_shorter_steps_of_the_same_network():
-    """At the full rate the row of ``compute``; the shortest steps go where first order says."""
-    book = notebooks.find("signal_propagation/fig05_second_order")
-    made = experiment.jobs(parameters.resolve(book, "smoke", {"rate_decades": 6, "epochs_at": [0, 1]}))
-    run = {"device": torch.device("cpu"), "report": lambda *_: None}
-    whole, rates = (job.compute(**job.arguments, **run) for job in made)
-    assert sorted(rates["step"].unique()) == [0, 2] and len(rates) == 2 * 13  # two batches: a tenth is step 0
-    names = ["predicted", "first_order", "relus_held", "swapped", "theorem_a"]
-    for step in (0, 2):
-        mine = rates[(rates["step"] == step) & (rates["rate"] == 0.003)]
-        theirs = whole[(whole["kind"] == "step") & (whole["step"] == step)]
-        np.testing.assert_allclose(mine[names], theirs[names], rtol=1e-5, atol=1e-9)
-    shortest = rates[rates["rate"] == rates["rate"].min()]
-    assert shortest["rate"].iloc[0] == pytest.approx(3e-9) and (shortest["first_order"] > 0.99).all()
-    assert reading.curves(pd.concat([whole, rates]).assign(seed=0), "predicted").shape[1] == len(
-        whole[whole["kind"] == "step"]
-    )

@@ -8,7 +8,6 @@ from torch.nn import functional
 
 from alignbook.training.deep import ResNet18
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
-from companion.runs import notebooks, parameters
 from companion.studies.signal_propagation.fig06_collinearity import experiment, reading
 from companion.studies.signal_propagation.shared import dense
 from tests import judging
@@ -103,27 +102,3 @@ def test_at_initialisation_networks_that_are_not_trained_decide():
     claim = claims(pd.concat([trained, alone], ignore_index=True))["initial-dense"]
     assert claim.outcome == HOLDS and claim.seeds == 6
     assert claim.measured == pytest.approx(0.97 + 0.0055)
-
-
-def test_before_training_the_same_networks():
-    """The row ``initial`` is step 0 of the network that is trained; it enters no curve."""
-    book = notebooks.find("signal_propagation/fig06_collinearity")
-    asked = {"sample": 0, "train_images": 200, "conv_images": 24, "initial_networks": 2}
-    made = {job.name: job for job in experiment.jobs(parameters.resolve(book, "smoke", asked))}
-    assert sum(job.compute is experiment.compute_initial for job in made.values()) == 4
-    run = {"device": torch.device("cpu"), "report": lambda *_: None}
-    for name, count in (("dense-digits-seed0", 200), ("resnet18-photos-seed0", 24)):
-        trained = experiment.compute(**made[name].arguments, **run)
-        arguments = made[f"initial-{name}"].arguments
-        initial = experiment.compute_initial(**arguments | {"sample": count}, **run)
-        first = trained.iloc[0]
-        expected = [first["collinearity"], first["constant"]]
-        assert initial.loc[0, ["initial", "constant"]].tolist() == pytest.approx(expected, abs=1e-5)
-    both = pd.concat(
-        [made_up((1.0, 0.95, 0.8, 0.5)), initial.assign(network="dense", dataset="mnist", seed=0)]
-    )
-    pd.testing.assert_frame_equal(
-        reading.curves(both, "dense", "mnist"),
-        reading.curves(made_up((1.0, 0.95, 0.8, 0.5)), "dense", "mnist"),
-        check_column_type=False,
-    )

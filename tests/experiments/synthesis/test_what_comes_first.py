@@ -84,12 +84,6 @@ def test_half_of_a_path_by_either_clock():
     assert np.isnan(reading.when(run["misalignment"], reading.octaves(run)))
 
 
-def test_at_equal_loss_the_slower_run_counts_to_its_end():
-    whole = pd.DataFrame({"trained": "all", "features": [0.0, 0.2, 0.4], "loss": [2.0, 1.0, 0.5]})
-    frozen = pd.DataFrame({"trained": "others", "features": [0.0, 0.1, 0.35], "loss": [2.0, 1.8, 0.8]})
-    assert reading.ahead(pd.concat([whole, frozen])) == pytest.approx(0.35 - (0.2 + 0.2 * 0.2 / 0.5))
-
-
 def test_progress_is_half_at_the_half_time():
     table = made_up(seeds=2)
     one = table[(table["width"] == 40) & (table["seed"] == 1)]
