@@ -68,13 +68,5 @@ NUMBERS = [
         "pooled", "misalignment of all filters", lambda t, p, name: [of_all(t)[name]] if of_all(t) else None,
         each=lambda p: [Case(name, "", {"name": name}) for name in ("misalignment", "flipped", "random")],
     ),
-    Number(
-        "correlation", "correlation of the filters along the two eigenvectors that match the first",
-        lambda t, p: [of_all(t)["correlation"]] if of_all(t) else None,
-    ),
     Number("chance", "how many of ten random vectors match", of_groups(lambda found: found["chance"])),
-    Number(
-        "few", "how many match one or two, in a group of runs",
-        of_groups(lambda found: (found["one"] + found["two"]).astype(float)), bounds=(0, SHOWN),
-    ),
 ]  # fmt: skip

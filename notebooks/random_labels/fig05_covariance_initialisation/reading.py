@@ -96,5 +96,5 @@ NUMBERS = [
         each=each_kind,
     )
     for start, words in STARTS.items()
-    if start != "scratch"
+    if start in ("pretrained", "no bias", "covariance")
 ] + [Number("known", "share of its random labels that pre-training fits", known, bounds=(0, 1))]  # fmt: skip

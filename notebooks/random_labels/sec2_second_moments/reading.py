@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from companion.over_seeds import across, at, difference, once
+from companion.over_seeds import across, difference, once
 from companion.statements import Number, Statement
 
 from ..shared.gains import mean_accuracy
@@ -24,12 +24,6 @@ def gain(one, other=SCRATCH):
         return difference(found[one], found[other]) if len(found) else None
 
     return points
-
-
-def fitted(table, parameters):
-    """Share of the random labels that pre-training has learned, by seed."""
-    rows = at(table, start=SCRATCH)
-    return rows.groupby("seed")["fitted"].first() if len(rows) else None
 
 
 POINTS = {
@@ -65,5 +59,4 @@ STATEMENTS = [
 NUMBERS = [
     Number("filters", "gain of the pre-trained filters", gain(FILTERS), unit="points"),
     Number("diagonal", "gain of V f² Vᵀ", gain(DIAGONAL), unit="points"),
-    Number("fitted", "random labels learned", fitted, bounds=(0, 1)),
 ]

@@ -11,7 +11,7 @@ from companion.claims import HOLDS
 from companion.over_seeds import at, curves, difference, sample
 from companion.statements import Case, Number, Statement, pooled
 
-from .design import PROPERTIES, ROUNDING
+from .design import ROUNDING
 from .directions import half_information, information, printed_distance
 
 # Table D.1, left: σ_i² and |⟨e_i, e_i'⟩| as printed, digits included.
@@ -80,15 +80,6 @@ def off(table, parameters):
     return apart.max()
 
 
-def misses(table, parameters):
-    """How many of :data:`.design.PROPERTIES` are off by more than their margin; None without results."""
-    rows = at(table, kind="misalignment")
-    if rows.empty:
-        return None
-    values = rows.set_index("property")["value"]
-    return sum(not abs(values[name] - due) <= margin for name, (_, due, margin) in PROPERTIES.items())
-
-
 def departs(table, parameters):
     """The largest departure from symmetry with AdaGrad or Adam, over the seeds."""
     return trained(table)[["AdaGrad", "Adam"]].max(axis=None)
@@ -138,7 +129,6 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 NUMBERS = [
-    Number("proposition-2", "properties of Proposition 2 missed", misses, unit=f"of {len(PROPERTIES)}"),
     Number(
         "product", "scalar product of both halves' ninth eigenvectors", bounds=(0, 1),
         of=lambda t, p: [1 - splits(t, "apart")[9].median()], paper=float(PRINTED["agreement"][8]),

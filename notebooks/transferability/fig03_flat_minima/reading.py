@@ -74,11 +74,6 @@ def rise(table, parameters, radius):
     return ratios(rises(table, first(parameters), radius), "rise")
 
 
-def largest(table, parameters):
-    """Of the largest eigenvalue alone."""
-    return ratios(at(minima(table, first(parameters)), index=1), "size")
-
-
 def of_start(table, parameters, start, column):
     """Mean of ``column`` at the minima reached from one start, a sample."""
     return networks(minima(table, first(parameters)), column)[start]
@@ -119,7 +114,6 @@ STATEMENTS = [
 NUMBERS = [
     Number("flatter", "λ‖W‖², random over pre-trained", lambda t, p: curvature(t, p, "times_norm")),
     Number("sharper", "λ, random over pre-trained", lambda t, p: curvature(t, p, "size")),
-    Number("largest", "largest eigenvalue, random over pre-trained", largest),
     Number("length", "length, pre-trained over random", lambda t, p: 1 / curvature(t, p, "norm")),
     Number("rises", "rise of the loss, random over pre-trained", rise, each=each_radius),
     Number("test", "test error", of_start, unit="%", each=each_start("test_error")),

@@ -211,10 +211,6 @@ NUMBERS = [
         "along", "projection on the leading directions over the mean, pre-trained over random, middle layer",
         lambda t, p: 2 ** -suppressed(t, p),
     ),
-    Number(
-        "magnitude", "the same without dividing by the mean",
-        lambda t, p: 2 ** -over_targets("projection", lambda rows: apart(rows, magnitude))(t, p),
-    ),
 ]  # fmt: skip
 
 

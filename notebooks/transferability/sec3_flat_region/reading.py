@@ -128,7 +128,6 @@ NUMBERS = [
         unit="of the way to guessing", each=each_line,
     ),
     Number("times", "rise, fine-tuned over random line", lambda t, p: 2 ** steeper(t, p)),
-    Number("source", "training accuracy on the source", lambda t, p: t["source_train_accuracy"].mean()),
 ]  # fmt: skip
 
 

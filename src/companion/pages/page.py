@@ -90,7 +90,8 @@ class Page:
                     replace(claim, headline=False, part="") for claim in claims_of(run) if claim.id in decided
                 ]
                 claims.sort(key=lambda claim: claim.outcome == NOT_JUDGED)
-                parts.append(f"<p>With {values}:</p>{claims_table(claims, anchored=False)}")
+                if claims:  # statements may have been renamed since
+                    parts.append(f"<p>With {values}:</p>{claims_table(claims, anchored=False)}")
         return HTML("".join(parts))
 
     def provenance(self):

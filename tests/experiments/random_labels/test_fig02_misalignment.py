@@ -11,9 +11,7 @@ import torch
 from alignbook.seeding import numpy_stream
 from alignbook.training.nets import SimpleCNN, he_normal_
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
-from companion.runs import notebooks, parameters
 from companion.studies.random_labels.fig02_misalignment import experiment, reading
-from companion.studies.random_labels.fig04_transfer_function import experiment as fig04
 from companion.studies.random_labels.shared import filter_training
 from companion.studies.random_labels.shared.random_bases import random_bases
 from tests import judging
@@ -37,14 +35,6 @@ def test_compute_records_scores_and_transfer_function_of_every_epoch():
     curve = table[(table["kind"] == "transfer") & (table["epoch"] == 2)]
     assert curve["index"].tolist() == list(range(27))
     assert (np.diff(curve["sigma"]) > 0).all()
-
-
-def test_labels_and_seed_change_the_outcome_but_not_the_start():
-    random, real = run(), run(labels="real")
-    first = ["misalignment", "basis_mean"]
-    assert random[first].iloc[0].equals(real[first].iloc[0])
-    assert random["displacement"].iloc[28] != real["displacement"].iloc[28]
-    assert run(seed=4)["misalignment"].iloc[0] != random["misalignment"].iloc[0]
 
 
 def test_aligned_filters_score_zero_with_the_data_only():
@@ -138,37 +128,3 @@ def test_a_step_changes_a_unit_by_the_square_of_the_scale():
     assert three == pytest.approx(9 * one) and reading.step_of_a_unit(
         asked | {"learning_rate": 0.02}, 0.1, images=8
     ) == pytest.approx(2 * one)
-
-
-def test_trial_runs_are_seen_at_their_end():
-    rows = [
-        {"unit": unit, "kind": "score", "seed": seed, "step": step, "epochs": epochs, "precision": "float32"}
-        for unit, seed, epochs in (("trial", 1000, 2), ("short", 1000, 1), ("figure", 0, 2))
-        for step in (10, 0)
-    ]
-    found = reading.ends_of_sweep(pd.DataFrame(rows), {"epochs": 2, "precision": "float32"})
-    assert found[["unit", "step"]].to_numpy().tolist() == [["trial", 10]]
-
-
-@pytest.mark.parametrize("profile", parameters.PROFILES)
-def test_figure_4_shares_the_runs(profile):
-    values = {
-        name: parameters.resolve(notebooks.find(f"random_labels/{name}"), profile)
-        for name in ("fig02_misalignment", "fig04_transfer_function")
-    }
-    own = {job.name: job for job in experiment.jobs(values["fig02_misalignment"])}
-    asked = fig04.jobs(values["fig04_transfer_function"])
-    theirs = [job for job in asked if job.compute is filter_training.compute]
-    others = len(values["fig04_transfer_function"]["other_scales"])
-    assert len(theirs) == 2 * (values["fig02_misalignment"]["seeds"] + others)
-    assert all(own.get(job.name, job) == job for job in theirs)
-    assert all(job.name in own for job in theirs if not job.name.startswith("sweep-"))
-    assert values["fig02_misalignment"]["bases"] >= 20
-
-
-def test_both_precisions_run_the_same_seeds():
-    values = parameters.resolve(notebooks.find("fig02_misalignment"), "quick", {})
-    jobs = {job.name: job.arguments for job in experiment.jobs(values)}
-    pairs = [(jobs[f"float32-real-seed{s}"], jobs[f"bfloat16-real-seed{s}"]) for s in range(1000, 1003)]
-    for wide, narrow in pairs:
-        assert {key for key in wide if wide[key] != narrow[key]} == {"precision"}

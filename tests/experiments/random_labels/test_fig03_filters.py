@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from alignbook.metrics import misalignment, misalignment_basis
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
@@ -121,16 +120,3 @@ def test_a_run_gives_its_filters():
     # Without training the filters are those of the initialisation, and have not grown.
     still = experiment.compute(**jobs["run1"].arguments | {"epochs": 0}, **QUIET)
     assert still["grown"].iloc[0] == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(("blocks", "stride", "side"), [(1, 2, 9), (2, 1, 8)])
-def test_the_network_of_any_size(blocks, stride, side):
-    net = experiment.WideResNet(filters=16, width=8, blocks=blocks, stride=stride)
-    assert len(net.groups) == 3 * blocks and net.stem.weight[0].numel() == D
-    assert net(torch.zeros(2, 3, side, side)).shape == (2, 10)
-    assert [block.stride for block in net.groups][::blocks] == [stride, 2, 2]
-
-
-def test_images_of_another_shape_have_no_middle():
-    with pytest.raises(ValueError, match="middle"):
-        experiment.middle(torch.zeros(1, 3, 8, 12), 9)

@@ -10,7 +10,6 @@ import torch
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.transfer import layer_norms, rescale_
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
-from companion.runs import notebooks, parameters
 from companion.studies.random_labels.fig05_covariance_initialisation import (
     design,
     ell1,
@@ -157,23 +156,3 @@ def test_a_covariance_that_recovers_and_one_that_does_not():
     assert none["scale"] == none["gains-random"] == none["filters"] == NO_EFFECT
     worse = outcomes(made_up({"pretrained": -0.1, "no bias": -0.1}))
     assert worse["gains-random"] == worse["filters"] == CONTRADICTED
-
-
-def test_seeds_are_paired():
-    """What all starts of a seed share, however large, leaves the difference as it is."""
-    table = made_up(GAINS | {"covariance": 0.1})
-    shared = table.assign(accuracy=table["accuracy"] + 0.05 * table["seed"])
-    assert outcomes(shared)["recovers-random"] == HOLDS
-
-
-def test_paper_runs_as_many_steps_as_printed():
-    book = notebooks.find("random_labels/fig05_covariance_initialisation")
-    values = parameters.resolve(book, "paper")
-    assert abs(values["epochs"] * (values["upstream_images"] // values["batch_size"]) - 10000) < 39
-    quick = parameters.resolve(book, "quick")
-    assert values["seeds"] == 12 < quick["seeds"]
-    same = ("labels", "upstream_classes", "classes", "init_scale")
-    assert {name: quick[name] for name in same} == {name: values[name] for name in same}
-    asked = experiment.jobs(quick | {"seeds": 7, "group": 3, "ell1_seeds": 2})
-    assert [job.arguments["runs"] for job in asked] == [[0, 1, 2], [3, 4, 5], [6], [5], [6]]
-    assert [job.compute for job in asked[2:]] == [experiment.compute, ell1.compute, ell1.compute]

@@ -88,31 +88,6 @@ def test_what_larger_weights_gain_comes_out_either_way():
     assert found["larger"] == CONTRADICTED and found["rescaled"] == NO_EFFECT
 
 
-@pytest.mark.parametrize("profile", ["quick", "paper"])
-def test_what_is_compared_within_a_seed_comes_from_one_job(profile):
-    values = parameters.resolve(BOOK, profile)
-    jobs = experiment.jobs(values)
-    assert len(jobs) == values["seeds"] * (len(design.COLUMNS) + 1)
-    for job in jobs:
-        if job.compute is experiment.scale_alone:
-            continue
-        layers = job.arguments["layers"]
-        alone = profile == "paper" or not job.name.startswith("vgg-together")
-        assert job.compute is (experiment.compute if alone else experiment.compute_together)
-        assert layers[0] == 0 and layers[-1] == design.depth(job.arguments["column"])
-    sizes = {job.arguments["upstream"] for job in jobs if job.arguments["column"] == "vgg"}
-    assert sizes == {round(values["vgg_downstream"] * 0.8)}  # 20,000 of 25,000
-
-
-def test_curves_are_those_of_one_column():
-    frames = reading.learning_curves(made_up({"cnn": 0, "vgg": 0, "resnet": 0}), "vgg", "real")
-    assert list(frames) == [0, 1, 13] and frames[13].shape == (5, 2)
-    known = made_up({"cnn": 0, "vgg": 0, "resnet": 0}, columns=["cnn"])
-    pretraining = known.head(1).assign(layers=-1, labels=None)
-    both = pd.concat([known, pretraining])
-    assert [len(reading.memorised(both, column)) > 0 for column in design.COLUMNS] == [True, False, False]
-
-
 @pytest.mark.parametrize("column", design.COLUMNS)
 def test_a_run_stops_early_and_scratch_is_scratch(column):
     asked = parameters.resolve(BOOK, "smoke", {"epoch_share": 0.02, "stops": 2, "vgg_stops": 2, "points": 3})

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from alignbook.training.nets import SimpleCNN
-from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
-from companion.runs import notebooks, parameters
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
 from companion.studies.random_labels.fig08_width import experiment, reading
 from tests import judging
 from tests.judging import QUIET
@@ -84,11 +83,6 @@ def test_claims_come_out_either_way():
     assert outcomes(made_up({8: 0.2, 64: 0.0}, seeds=2))["closes-random"] == OPEN
 
 
-def test_one_width_says_whether_it_is_slower():
-    found = outcomes(made_up({8: 0.2}), dense_units=[8])
-    assert (found["closes-random"], found["negative-random"]) == (NOT_RUN, HOLDS)
-
-
 def test_gaps_are_areas_per_seed():
     table = made_up({8: 0.2})
     table.loc[(table["epoch"] == 4) & (table["start"] == "scratch"), "accuracy"] += 0.4
@@ -96,18 +90,3 @@ def test_gaps_are_areas_per_seed():
     # The last three of four epochs rise by 0.4, in a straight line.
     assert gap.to_numpy() == pytest.approx(0.2 + 0.4 * 3 / 8, abs=0.05)
     assert reading.narrow(table, PARAMETERS, "random", side=8).empty
-
-
-def test_only_seeds_with_all_widths_are_compared():
-    table = made_up({8: 0.2, 64: 0.0})
-    table = table[(table["dense_units"] == 8) | (table["seed"] > 0)]
-    seeds = {id: claim.seeds for id, claim in claims(table).items()}
-    assert seeds["closes-random"] == 3 and seeds["negative-random"] == 4
-
-
-def test_the_narrowest_network_has_other_images():
-    book = notebooks.find("random_labels/fig08_width")
-    values = parameters.resolve(book, "quick")
-    made = experiment.jobs(values)
-    other = [job for job in made if job.arguments["side"] != values["side"]]
-    assert {job.arguments["dense_units"] for job in other} == {min(values["dense_units"])}

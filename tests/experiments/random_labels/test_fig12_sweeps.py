@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.errors import AlignbookError, Diverged
+from alignbook.errors import Diverged
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from companion.runs import notebooks, parameters
 from companion.studies.random_labels.fig12_sweeps import design as sweeps, experiment, reading
@@ -69,12 +69,6 @@ def test_no_exchange_makes_the_fraction_more_balanced():
     assert least < 0.7 * np.mean(shuffled)
 
 
-def test_orthogonal_arrays_are_found_where_they_are_easy():
-    values = (2, 3)
-    assert total(design._nearly_orthogonal(values, 12, ("test",)), values) == 0
-    assert design.imbalance([0, 0, 1, 1], [0, 0, 1, 1], (2, 2)) == 4  # each pair is off its 1 by 1
-
-
 def test_ranges_are_cut_evenly_on_a_logarithmic_axis():
     assert design.centres(1, 16, 2) == [2.0, 8.0]
     drawn = [group["scale"] for group in design.random_design({"scale": (0.5, 2.0)}, 400, "test")]
@@ -82,34 +76,6 @@ def test_ranges_are_cut_evenly_on_a_logarithmic_axis():
     assert np.mean(np.log(drawn)) == pytest.approx(0, abs=0.1)  # log-uniform: symmetric around 1
     with pytest.raises(ValueError, match="scale goes from 2"):
         design.random_design({"scale": (2.0, 1.0)}, 3, "test")
-
-
-def test_quick_is_a_fraction_with_every_level_of_every_factor():
-    values = parameters.resolve(BOOK, "quick")
-    made = experiment.jobs(values)
-    frame = pd.DataFrame([job.arguments | {"figure": job.name[:2]} for job in made])
-    for figure in sweeps.SWEEPS:
-        cnn = frame[(frame["figure"] == figure) & (frame["architecture"] == "cnn")]
-        for name in ("convolutions", "filters"):
-            assert set(cnn[name]) == set(values[name])
-        assert set(cnn["dense_units"]) == set(values[f"units_{figure}"])
-        for architecture in sweeps.ARCHITECTURES:
-            part = frame[(frame["figure"] == figure) & (frame["architecture"] == architecture)]
-            assert set(part["upstream_classes"]) == set(values["upstream_classes"])
-            shares = sorted(set((part["upstream"] / part["downstream"]).round(2)))
-            assert shares == pytest.approx(values["shares"], abs=0.01)
-            assert part["upstream_epochs"].nunique() == len(values["upstream_epochs"])
-            assert set(part["seed"]) == set(range(values["seeds"]))
-            assert part["init_scale"].nunique() == part["learning_rate"].nunique() == values["levels"]
-            assert set(part["init"]) == set(sweeps.INITS[figure])
-    assert (frame.loc[frame["figure"].isin(["14", "15"]), "layers"].map(len) == 1).all()
-
-
-def test_bad_parameters():
-    with pytest.raises(AlignbookError, match="scales_12 must be two numbers, the lower first"):
-        experiment.jobs(parameters.resolve(BOOK, "smoke") | {"scales_12": [2.0, 1.0]})
-    with pytest.raises(AlignbookError, match="no part of the range"):
-        experiment.jobs(parameters.resolve(BOOK, "smoke") | {"vgg_scales": [3.0, 4.0]})
 
 
 def test_orthogonal_filters_have_orthonormal_rows_or_columns():
@@ -203,13 +169,6 @@ def test_what_did_not_learn_or_was_not_pretrained_does_not_count():
     gone = table["unit"].eq("12-cnn-00-seed0") & table["start"].eq("all") & table["labels"].eq("real")
     less = table.assign(accuracy=table["accuracy"].mask(gone & table["epoch"].eq(4)))
     assert len(analysis.comparisons(less)) == len(analysis.comparisons(table)) - 1
-
-
-def test_no_outcome_decides_whether_a_point_counts():
-    """Until now, points counted where one network arrived at 90 %: those with a gain, if any."""
-    table = made_up(lambda start, job: 0.15 if job["upstream_classes"] == 2 else -0.05, groups=9, reached=0.8)
-    found = claims(table)["often-all"]
-    assert found.measured == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize(("sign", "outcome"), [(1, HOLDS), (-1, CONTRADICTED)])

@@ -6,11 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from alignbook.errors import Diverged
-from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
-from companion.runs import notebooks, parameters
-from companion.studies.random_labels.fig04_transfer_function import experiment as fig04
-from companion.studies.random_labels.fig20_gaussian_transfer import design, experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, OPEN
+from companion.studies.random_labels.fig20_gaussian_transfer import experiment, reading
 from companion.studies.random_labels.shared import gaussian_networks
 from tests import judging
 from tests.judging import QUIET
@@ -66,12 +63,6 @@ def test_a_fall_that_cannot_be_seen_is_no_fall():
     assert outcomes(visible)["shapes-right"] == CONTRADICTED
 
 
-def test_a_panel_that_is_not_there():
-    table = made_up({"right": SHAPES["right"]}).drop(columns=["lowest", "first_hidden"])
-    found = outcomes(table)
-    assert found["shapes-left"] == NOT_RUN and found["shapes-right"] == HOLDS
-
-
 SMALL = {
     "dimension": 5, "lowest": 1.0, "first_hidden": 24, "hidden": 12, "inputs": 20, "networks": 3,
     "rate": 0.3, "goal": 0.05, "max_steps": 2000, "seed": 1,
@@ -108,20 +99,3 @@ def test_the_same_network_as_figure_4(monkeypatch):
     other = gaussian_networks.compute(**same, **QUIET)
     assert own["steps"].tolist() == other["steps"].tolist()
     assert own["tau"].to_numpy() == pytest.approx(other["tau"].to_numpy(), rel=1e-4)
-
-
-def test_diverging_is_said():
-    with pytest.raises(Diverged):
-        compute(rate=1e30)
-
-
-def test_the_right_panel_shares_figure_4s_jobs():
-    book = notebooks.find("random_labels/fig20_gaussian_transfer")
-    other = notebooks.find("random_labels/fig04_transfer_function")
-    for profile in ("quick", "paper"):
-        asked = experiment.jobs(parameters.resolve(book, profile))
-        own = [job for job in asked if job.compute is gaussian_networks.compute]
-        values = parameters.resolve(other, profile)
-        theirs = [job.arguments for job in fig04.jobs(values)]
-        assert sum(job.arguments in theirs for job in own) == values["groups"] <= len(own)
-    assert design.settings(parameters.resolve(book, "paper")) == design.PRINTED

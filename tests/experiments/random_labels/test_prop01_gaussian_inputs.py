@@ -1,19 +1,15 @@
 """Proposition 1 on Gaussian inputs: training and floor against plain references, every verdict either way."""
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from alignbook.errors import AlignbookError, Diverged
 from alignbook.kernels import many_mlps
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.runs import notebooks, parameters
 from companion.studies.random_labels.prop01_gaussian_inputs import design, experiment, reading
 from tests import judging
-from tests.judging import QUIET
 
 BOOK = notebooks.find("random_labels/prop01_gaussian_inputs")
 SMOKE = parameters.resolve(BOOK, "smoke")
@@ -201,41 +197,3 @@ def test_the_mean_is_measured_without_bias():
     pairs = [means[i] @ means[j] for i in range(5) for j in range(5) if i != j]
     found = experiment.summary(filters, [1, 1, 1], 2, np.random.default_rng(0))
     assert found["mean_square"] == pytest.approx(np.mean(pairs) / length)
-
-
-def test_conditions_change_one_thing_each():
-    asked = {job.name: job.arguments for job in experiment.jobs(SMOKE | {"seeds": 1})}
-    plain = asked["plain-seed0"]
-    changed = {
-        name: {key for key in plain if arguments[key] != plain[key]} - {"condition"}
-        for name, arguments in asked.items()
-    }
-    assert changed == {
-        "plain-seed0": set(), "squared-seed0": {"loss", "rate"}, "width-16-seed0": {"width", "networks"},
-        "width-24-seed0": {"width", "networks"}, "repeated-seed0": {"variances"},
-        "adam-on-axes-seed0": {"optimiser", "rate", "turned"}, "adam-seed0": {"optimiser", "rate"},
-        "exponentiated-seed0": {"optimiser"}, "stretched-seed0": {"stretch"}, "shifted-seed0": {"shift"},
-    }  # fmt: skip
-    same = asked["repeated-seed0"]["variances"]
-    assert design.blocks(same) == [3, 1] and np.prod(same) == pytest.approx(np.prod(plain["variances"]))
-    for other in (
-        {"variances": [2.0, 1.0, 3.0]},
-        {"variances": [1.0, 2.0]},
-        {"wide": [4]},
-        {"wide": [9, 9]},
-        {"wide": []},
-    ):
-        with pytest.raises(AlignbookError, match="variances must|too small|different widths"):
-            experiment.jobs(SMOKE | other)
-
-
-def test_a_job_is_one_row_and_a_covariance():
-    job = experiment.jobs(SMOKE)[0]
-    small = job.arguments | {"networks": 9, "steps": 5, "draws": 2}
-
-    run = partial(experiment.compute, **small, **QUIET)
-    table = run()
-    assert table["kind"].tolist() == ["misalignment"] + ["entry"] * 10
-    assert table["value"][1:].notna().all() and set(table["condition"]) == {"plain"}
-    with pytest.raises(Diverged):
-        run(rate=1e30, loss="squared error")

@@ -46,14 +46,6 @@ def test_the_norm_of_the_weights_stays():
     np.testing.assert_allclose(direction, rows.ravel() / np.linalg.norm(rows), atol=1e-6)
 
 
-def test_a_run_has_every_start_and_they_share_all_else():
-    given = PARAMETERS | {"images": 60, "epochs": 1, "upstream_epochs": 1, "seeds": 2}
-    (job,) = experiment.jobs(given)
-    table = judging.compute(job)
-    assert table.groupby(["seed", "start"]).ngroups == 2 * len(design.STARTS)
-    assert (table.groupby("seed")["fitted"].nunique() == 1).all()
-
-
 def table(**gains):
     """Learning curves whose mean accuracy is higher than that from scratch by these points."""
     return judging.rows(

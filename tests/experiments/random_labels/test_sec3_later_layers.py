@@ -43,14 +43,6 @@ def test_units_that_are_never_active_are_dead():
     assert experiment.dead(net, x) == pytest.approx(4 / 6)
 
 
-def test_a_run_has_every_start_and_learns():
-    (job, *_) = experiment.jobs(PARAMETERS)
-    table = judging.compute(job)
-    runs = table[table["start"] != "upstream"]
-    assert runs.groupby(["labels", "start"]).ngroups == 2 * len(design.STARTS)
-    assert runs["accuracy"].between(0, 1).all() and runs["dead"].between(0, 1).all()
-
-
 def table(slopes, known=1.0):
     """Runs in which a start gains ``slope`` times −log2 of the scale, in points."""
 

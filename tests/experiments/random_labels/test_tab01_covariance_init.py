@@ -40,36 +40,6 @@ def as_printed(shift=0.0, seeds=3, noise=1e-3, draw=0, fitted=1.0):
 claims, outcomes = judging.of(reading, PARAMETERS)[:2]
 
 
-def test_jobs_ask_for_every_cell_once_and_share_the_standard_column():
-    jobs = tab01.jobs(PARAMETERS)
-    assert len(jobs) == 2 * (1 + 3 * 2 + 1)
-    standard = [job for job in jobs if job.compute is tab01.standard]
-    assert [job.arguments["seed"] for job in standard] == [0, 1]
-    assert not {"initialisation", "filter_scale", "pretrain_epochs"} & set(standard[0].arguments)
-
-
-def test_variations_change_one_thing_each():
-    jobs = tab01.jobs(PARAMETERS | {"variation_seeds": 1, "precision": "bfloat16", "seeds": 1})
-    values = PARAMETERS | {"precision": "bfloat16"}
-    varied = [job for job in jobs if "__" in job.name]
-    assert varied
-    for job in varied:
-        keys = set(job.arguments) - {"seed", "initialisation", "layers", "iterations"}
-        changed = [key for key in keys if job.arguments[key] != values[key]]
-        assert len(changed) == 1
-        assert job.name.startswith(f"{changed[0]}-{job.arguments[changed[0]]}__")
-
-
-@pytest.mark.parametrize("name", ["standard-seed0", "f1-3-seed0", "sampled-1-seed0", "pretrained-seed0"])
-def test_a_job_gives_its_cells(name):
-    job = {job.name: job for job in tab01.jobs(PARAMETERS)}[name]
-    one = run(job)
-    layers = job.arguments.get("layers", 0)
-    layers = layers if isinstance(layers, list) else [layers]
-    assert one[["layers", "iterations"]].to_numpy().tolist() == [[k, n] for k in layers for n in (2, 3)]
-    assert one[["train", "test"]].stack().between(0, 1).all()
-
-
 @pytest.fixture
 def trained(monkeypatch):
     """What training starts from: one (filters of the three layers, labels) per call of ``fit``, in order."""
@@ -138,20 +108,6 @@ def test_pretraining_sees_random_labels_and_hands_over_its_filters(trained):
         assert not torch.allclose(after, other, atol=1e-3)
 
 
-def test_convolutions_without_padding_see_less_and_draw_the_same_filters():
-    images = {"x": torch.zeros(1, 3, 32, 32), "classes": 10}
-    padded, valid = (
-        tab01._network(images, 0, "network", PARAMETERS | {"padding": padding})
-        for padding in ("same", "valid")
-    )
-    x = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    assert padded.features(x, 3).shape[2:] == (32, 32)
-    assert valid.features(x, 3).shape[2:] == (26, 26)
-    assert valid(x).shape == (2, 10)
-    # One layer: without padding, the output is the inner part of what padding gives.
-    torch.testing.assert_close(valid.features(x, 1), padded.features(x, 1)[:, :, 1:-1, 1:-1])
-
-
 def test_training_and_pretraining_images_are_disjoint_and_paired_over_initialisations():
     protocol = PARAMETERS | {"train_images": 900, "test_images": 20}
     cpu = torch.device("cpu")
@@ -200,12 +156,6 @@ def test_what_pre_training_fitted_is_that_of_the_same_network():
     table = as_printed(fitted=0.22)
     other = table[table["initialisation"] == "pretrained"].assign(pretrain_rate=0.01, random_labels=1.0)
     assert reading.fitted(pd.concat([table, other], ignore_index=True), PARAMETERS) == pytest.approx(0.22)
-
-
-def test_a_diverged_run_takes_its_seed_out_of_its_claims():
-    table = as_printed(seeds=4).query("not (initialisation == 'f1' and layers == 3 and seed == 1)")
-    found = claims(table)
-    assert found["f1-above-standard"].seeds == 3 and found["smallest"].seeds == 4
 
 
 def test_variations_are_no_cells_of_the_tables():

@@ -3,10 +3,7 @@ import pandas as pd
 import pytest
 import torch
 
-from companion.claims import NOT_RUN
-from companion.statements import judged
 from companion.studies.random_labels.tab01_covariance_init import experiment as tab01, reading, table7
-from tests import judging
 from tests.judging import QUIET
 
 PARAMETERS = dict(
@@ -45,25 +42,6 @@ def trained(monkeypatch):
     return calls
 
 
-def test_jobs_are_those_asked_for_at_one_seed_and_all_others_stay():
-    plain = tab01.jobs(PARAMETERS | {"pretraining": ["plain"]})
-    assert [job for job in tab01.jobs(PARAMETERS) if not job.name.startswith(tab01.TABLE_7)] == plain
-    found = [name for name in jobs() if name.startswith(tab01.TABLE_7)]
-    assert found == [
-        "table7-rate__pretrained-seed0",
-        "table7-unscaled__pretrained-seed0",
-        "table7-joint__standard-seed0",
-        "table7-joint__pretrained-seed0",
-    ]
-    rate, unscaled, standard, joint = (jobs()[name].arguments for name in found)
-    assert (rate["pretrain_rate"], unscaled["pretrain_rate"], joint["pretrain_rate"]) == (0.01, 0.002, 0.002)
-    assert (rate["rescaled"], unscaled["rescaled"], joint["rescaled"]) == ([False, True], [False], [True])
-    assert {(one["schedule"], one["init_scale"]) for one in (standard, joint)} == {("constant", 0.518)}
-    assert {one["precision"] for one in (rate, unscaled, standard, joint)} == {"float32"}
-    with pytest.raises(KeyError):
-        tab01._pretrained_otherwise("unknown", PARAMETERS)
-
-
 def test_layers_are_handed_over_as_they_are_or_scaled_back(trained):
     table = run(jobs()["table7-rate__pretrained-seed0"], layers=[1, 3], iterations=[1], pretrain_rate=0.05)
     (start, end, rate, random), *later = trained
@@ -90,22 +68,6 @@ def test_at_the_pages_own_rate_and_scaled_back_nothing_differs_from_table_7():
     pd.testing.assert_frame_equal(
         same.drop(columns=["rescaled", "random_labels"]), run(plain, layers=[3], precision="float32")
     )
-
-
-def test_the_page_may_pre_train_at_another_rate(trained):
-    values = PARAMETERS | {"pretrain_rate": 0.05, "pretraining": ["plain"]}
-    faster, own = tab01.jobs(values), tab01.jobs(PARAMETERS | {"pretraining": ["plain"]})
-    assert [a.name for a in faster] == [b.name for b in own]
-    changed = [a for a, b in zip(faster, own, strict=True) if a != b]
-    assert {job.name.rpartition("-seed")[0] for job in changed} == {
-        name.rpartition("-seed")[0] for name in (u.name for u in own) if "pretrained" in name
-    }
-    table = run(changed[0], layers=[3], iterations=[1])
-    assert [call[2] for call in trained] == [0.05, 0.002]
-    assert table["rescaled"].tolist() == [True] and table["random_labels"].between(0, 1).all()
-    scalars = {k: v for k, v in changed[0].arguments.items() if not isinstance(v, list)}
-    way, reached, fits = next(table7.other_pretraining(table.assign(**scalars), values))
-    assert way.startswith("as above: rate 0.05") and 0 <= fits <= 1
 
 
 OURS, LONGER, RATE, UNSCALED, COLUMN = "ours", "longer", "rate", "unscaled", "column"
@@ -158,16 +120,3 @@ def test_ways_name_what_changed_and_keep_the_first_run_alone():
     }
     alone = ways(table[table["rescaled"].isna()])
     assert np.isnan([fits for _, fits in alone.values()]).all()
-
-
-def test_of_too_little_nothing_is_said():
-    assert not ways(judging.NOTHING)
-    assert len(ways(made_up(**{OURS: 0.6}))) == 1
-    short = made_up(**{OURS: 0.6, RATE: 0.7}).query("iterations == 100")
-    assert np.isnan([reached for reached, _ in ways(short).values()]).all()
-
-
-def test_they_are_no_cells_of_the_tables_and_no_variations():
-    table = made_up(**{RATE: 0.7, UNSCALED: 0.5, COLUMN: 0.6})
-    assert reading.jobs_with(table, PARAMETERS).empty
-    assert {claim.outcome for claim in judged(reading.STATEMENTS, table, PARAMETERS)} == {NOT_RUN}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from alignbook.data import HALVES, ImageSet, load
+from alignbook.data import ImageSet, load
 from alignbook.data.superclasses import SUPERCLASSES
 from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
@@ -43,13 +43,6 @@ def made_up(kept=KEPT, moved=(0.5, 0.5, 0.6)):
 
 
 _, outcomes = judging.of(reading, PARAMETERS)
-
-
-def test_the_halves_consist_of_whole_superclasses():
-    names = [name for group in FINE for name in group]
-    assert len(FINE) == 20 and len(names) == len(set(names)) == 100 and {len(group) for group in FINE} == {5}
-    for half in HALVES["cifar100"].values():
-        assert {half[i : i + 5] for i in range(0, 30, 5)} <= set(FINE)
 
 
 def test_the_kinds_divide_the_same_images_by_other_lines():
@@ -143,9 +136,3 @@ def test_shares_are_of_the_mean_errors_and_the_printed_numbers_follow():
     assert reading.printed_more() == pytest.approx((98.29 + 79.36 - 48.75 - 60.15) / 2)
     saved = [26.39 - 0.45, 22.14 - 4.57, -46.25 + 13.95, -52.70 + 21.04]
     assert reading.printed_more("saved") == pytest.approx(sum(saved) / 2)
-
-
-@pytest.mark.parametrize("odd", [{"draws": 6, "labels": 5}, {"examples": 24}, {"test_images": 24}])
-def test_targets_that_cannot_be_made_are_refused(odd):
-    with pytest.raises(AlignbookError, match="with 5 labels, draws are at most 5 and images at least 25"):
-        experiment.jobs(PARAMETERS | odd)

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from alignbook.training.resnet import ResNet
-from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
-from companion.studies.transferability.fig04_tsne import design, experiment, reading
+from companion.claims import CONTRADICTED, HOLDS
+from companion.studies.transferability.fig04_tsne import design, reading
 from companion.studies.transferability.shared.targets import named
 from companion.studies.transferability.shared.tuned import kernels
 from tests import judging
@@ -55,13 +55,6 @@ def made_up(apart, moved=1.0, seeds=3):
 _, outcomes = judging.of(reading, PARAMETERS)
 
 
-def test_one_job_per_pair_and_seed():
-    jobs = experiment.jobs(PARAMETERS)
-    assert len(jobs) == (6 + 3) * 2
-    own = [job.arguments for job in jobs if "weights" not in job.arguments]
-    assert {given["other"] for given in own} == {"mnist", "cifar10", "shapes"} and len(own) == 12
-
-
 def test_kernels_leave_out_the_head_and_batch_norm():
     net = ResNet(3, width=8, generator=torch.Generator().manual_seed(0))
     other = ResNet(3, width=8, generator=torch.Generator().manual_seed(0))
@@ -94,18 +87,6 @@ def test_shared_random_weights_have_a_verdict_of_their_own():
     assert (found["near"], found["near-shared"]) == (HOLDS, CONTRADICTED)
 
 
-def test_a_single_target_has_nothing_to_compare():
-    table = made_up(apart=10.0)
-    alone = table[(table["dataset"] == "mnist") & (table["other"] == "mnist")]
-    assert outcomes(alone)["near"] == NOT_RUN
-
-
-def test_the_second_source_changes_nothing_of_ours():
-    ours, second = made_up(apart=3.0), made_up(10.0).assign(weights="imagenet")
-    both = pd.concat([ours.assign(weights=None), second], ignore_index=True)
-    assert outcomes(both) == outcomes(ours)
-
-
 def test_the_matrix_is_symmetric_and_complete():
     table = made_up(apart=10.0)
     matrix, names = reading.distances(table, 1)
@@ -126,23 +107,6 @@ def test_the_picture_keeps_groups_together():
     near = groups["pretrained"]
     far = np.linalg.norm(near.mean(0) - groups["pretrained on a part"].mean(0))
     assert np.linalg.norm(near - near.mean(0), axis=1).max() < far
-
-
-def test_a_pair_of_the_second_source(tmp_path, monkeypatch):
-    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))
-    jobs = {job.name: job.arguments for job in experiment.imagenet_jobs(PARAMETERS)}
-    silent = {"device": "cpu", "report": lambda done, text: None}
-    same, other = (
-        experiment.imagenet_pairs(**jobs[f"imagenet-{pair}-seed1"], **silent)
-        for pair in ("photos-photos", "photos-digits")
-    )
-    assert len(list(tmp_path.glob(".checkpoints/*.pt"))) == 4  # two targets from two starts
-    own = same.set_index(["start", "other_start"])
-    assert own["distance"]["pretrained", "pretrained"] == 0 and own["moved"].notna().sum() == 2
-    assert own["train_error"].dropna().between(0, 100).sum() == 2
-    assert (own["norm"] > own["moved"]).sum() == 2 and "moved" not in other
-    distances = other.set_index(["start", "other_start"])["distance"]
-    assert distances["pretrained", "pretrained"] < distances["random, its own", "random, its own"]
 
 
 def test_mean_distances_against_the_matrix():

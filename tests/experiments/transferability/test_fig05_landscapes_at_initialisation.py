@@ -12,7 +12,6 @@ from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from companion.studies.transferability.fig05_landscapes_at_initialisation import experiment, reading
 from companion.studies.transferability.shared import imagenet_source
 from tests import judging
-from tests.judging import QUIET
 
 PARAMETERS = {
     "dataset": "photos", "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64, "width": 8,
@@ -98,16 +97,6 @@ def test_a_flat_map_can_be_the_less_smooth_one():
     assert span.mean() == pytest.approx(0.003, rel=0.1)
 
 
-def test_layers_are_compared_from_the_middle_one_on():
-    # Appendix B.4 shows layers 25 to 48: what the layers before the middle do decides nothing.
-    table = made_up()
-    own = (table["layers"] == "all") & table["layer"].isin(["stem", "one"]) & (table["start"] == "pretrained")
-    table.loc[own, "loss"] = 2 + 50 * (table.loc[own, "loss"] - 2)
-    assert outcomes(table) == outcomes(made_up())
-    rows = reading.own_layers(table, PARAMETERS)
-    assert set(reading.from_middle(rows)["layer"]) == {"two", "three", "four"}
-
-
 @pytest.mark.parametrize(("rougher", "growth", "outcome"), [(2.0, 0.5, HOLDS), (0.1, -0.5, CONTRADICTED)])
 def test_the_second_source_has_cases_of_its_own(rougher, growth, outcome):
     second = made_up(rougher, growth).assign(weights="imagenet")
@@ -160,20 +149,3 @@ def test_a_scaled_head_gives_logits_of_standard_deviation_one():
     with torch.no_grad():
         logits = net.train()(x)
     assert (logits - logits.mean(1, keepdim=True)).std().item() == pytest.approx(1, rel=1e-5)
-
-
-def test_the_middle_layer_is_the_first_of_the_second_stage():
-    names = experiment.main_layers(ResNet(3, width=8))
-    assert len(names) == 7 and experiment.middle(names) == (3, "stages.1.0.conv1")
-
-
-def test_planes_before_training():
-    given = next(u.arguments for u in experiment.jobs(PARAMETERS) if u.name == "layers-scratch-seed0")
-    rows = experiment.planes(**given, **QUIET)
-    assert len(rows) == 7 * 9 and rows["position"].nunique() == 7
-    centres = rows[(rows["alpha"] == 0) & (rows["beta"] == 0)]["loss"]
-    assert centres.nunique() == 1  # the same network, whichever layer moves
-    part = {"layers": "middle", "points": 3}
-    alone = experiment.planes(**given | part, **QUIET)
-    wanted = rows[rows["position"] == 3].reset_index(drop=True)
-    pd.testing.assert_frame_equal(alone, wanted, check_dtype=False)

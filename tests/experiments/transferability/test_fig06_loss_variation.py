@@ -1,7 +1,6 @@
 """Figures 6 and 11: ratios over training and at equal loss, on made-up tables."""
 
 import itertools
-import math
 
 import numpy as np
 import pandas as pd
@@ -70,13 +69,6 @@ def test_matched_finds_the_factor_at_equal_loss():
     assert list(values.index) == [0, 1, 2, 3]
 
 
-def test_losses_that_never_meet_are_not_compared():
-    table = made_up()
-    low = table["start"] == "pretrained"
-    table.loc[low, "loss"] = table.loc[low, "loss"] / 1000
-    assert reading.matched(table, "cifar10-natural", "scaled").empty
-
-
 def frame(steps, values):
     return pd.DataFrame([values], columns=steps, index=pd.Index([0], name="seed"))
 
@@ -95,12 +87,6 @@ def test_a_part_of_the_steps_ends_between_two_records():
     assert reading.mean_over(curve, (0, 0.1))[0] == pytest.approx(93 / 2)
     assert reading.mean_over(curve, (0.1, 1))[0] == pytest.approx((93 + 930) / 2)
     assert reading.mean_over(curve, (0.2, 0.3))[0] == pytest.approx(0.25 * 930)
-
-
-def test_losses_that_are_not_finite_are_left_out():
-    table = made_up(factor=2.0)
-    table.loc[table["seed"] == 0, "far_high"] = math.inf
-    assert len(reading.ratios(table, "cifar10-natural", "fixed", reach="far")) == 3
 
 
 def test_a_job_measures_both_ways_of_stepping():

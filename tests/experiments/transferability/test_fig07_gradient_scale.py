@@ -9,7 +9,6 @@ import torch
 from alignbook.seeding import torch_stream
 from alignbook.training.resnet import ResNet
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
-from companion.runs import notebooks, parameters
 from companion.studies.transferability.fig07_gradient_scale import experiment, reading
 from companion.studies.transferability.shared.targets import named
 from tests import judging
@@ -77,17 +76,6 @@ def test_growth_and_suppression_hold_and_fail():
     assert alike["grows-more"] == alike["suppressed"] == NO_EFFECT
 
 
-def test_one_layer_can_be_otherwise_than_the_others():
-    table = made_up(lead=2.0)
-    middle = (table["kind"] == "projection") & (table["position"] == 2) & (table["start"] == "pretrained")
-    first = table["index"] < 2
-    table.loc[middle & first, "both"] /= 8
-    found = outcomes(table)
-    assert found["suppressed"] == HOLDS
-    layers = reading.by_layer(table, PARAMETERS).groupby("layer")["difference"].mean()
-    assert (layers > 0).tolist() == [False, False, True, False]
-
-
 def test_the_slope_is_towards_the_images_and_without_the_head():
     rows = pd.DataFrame({"position": [2, 0, 1, 3], "inputs": [1.0, 100.0, 10.0, 50.0], "seed": 5})
     rows["layer"] = ["three", "one", "two", "head"]  # the head does not count
@@ -139,13 +127,6 @@ def test_the_paper_s_reason_is_judged_by_the_activations_against_shuffled_weight
     assert judged(made_up(lead=0.1))["shrunk"].outcome == NOT_RUN
 
 
-def test_seeds_without_both_starts_are_left_out():
-    table = made_up()
-    rows = reading.rows_of(table, "mnist", "scale")
-    alone = rows[(rows["seed"] > 0) | (rows["start"] == "scratch")]
-    assert list(reading.pairs(alone, reading.decades).index) == [1, 2, 3]
-
-
 def test_measured_against_the_head_by_hand():
     net = ResNet(3, width=8, generator=torch_stream(0, "net"))
     x = torch.randn(9, 3, 12, 12, generator=torch_stream(0, "x"))
@@ -164,13 +145,6 @@ def test_measured_against_the_head_by_hand():
         sizes.append((error @ net.head.weight).square().sum(1))
     expected = torch.cat(sizes).mean().sqrt().item()
     assert scale["inputs"].iloc[-1] == pytest.approx(expected, rel=1e-4)
-
-
-def test_jobs_start_before_training():
-    book = notebooks.find("transferability/fig07_gradient_scale")
-    given = {"examples": 100, "epochs": [2], "activations": False, "source_accuracy": False}
-    jobs = experiment.jobs(parameters.resolve(book, "quick", given))
-    assert {tuple(job.arguments["steps"]) for job in jobs} == {(0, 6)}
 
 
 def gradient_from(net, name, x, y):
@@ -207,22 +181,3 @@ def test_shuffled_weights_are_the_mean_over_all_orders():
     squares = [(u.T @ weight.flatten()[order].view(3, 5)).square().sum(1) for order in orders]
     expected = torch.stack(squares).mean(0).sqrt()
     torch.testing.assert_close(experiment.shuffled_left(u, weight), expected, rtol=0.01, atol=0)
-
-
-def test_activations_are_asked_for_and_change_no_verdict():
-    book = notebooks.find("transferability/fig07_gradient_scale")
-    jobs = experiment.jobs(parameters.resolve(book, "smoke"))
-    own = [job for job in jobs if job.compute is experiment.activations]
-    assert len(own) == 2 == sum(job.compute is experiment.compute for job in jobs)
-    table = judging.compute(own[0])
-    assert set(table["kind"]) == {"activation"} and len(table) == 3 * 8 + 2 * 16 + 2 * 32
-    for _, rows in table.groupby("layer"):
-        assert rows["singular"].is_monotonic_decreasing
-        # The directions are a basis: their parts of the weight make up all of it, in whatever order.
-        for column in ("left", "shuffled"):
-            assert (rows[column] ** 2).sum() == pytest.approx(rows["norm"].iloc[0] ** 2)
-    about = {"dataset": "mnist", "part": "all", "start": "scratch", "seed": 0}
-    both = pd.concat([made_up(), table.assign(**about)], ignore_index=True)
-    assert outcomes(both) == outcomes(made_up())
-    without = parameters.resolve(book, "quick", {"activations": False})
-    assert not [job for job in experiment.jobs(without) if job.compute is experiment.activations]

@@ -140,30 +140,7 @@ def test_colours_are_thirds_of_the_upper_half_alone():
     assert found[x[:, 0, 0, 0].sub(x[:, 2, 0, 0]).argmax()] % 3 == 2
 
 
-def test_jobs_are_those_of_the_panels():
-    made = experiment.jobs(PARAMETERS)
-    assert len(made) == PARAMETERS["digit_seeds"] * 4 + PARAMETERS["seeds"] * (3 + 6 + 2)
-    assert {job.arguments["dataset"] for job in made if "dataset" in job.arguments} == {"mnist", "cifar100"}
-    real = experiment.jobs(PARAMETERS | {"street": "svhn", "source_accuracy": False})
-    assert len(real) == len(made) - 2 * PARAMETERS["seeds"]
-    assert {job.arguments["dataset"] for job in real} == {"svhn", "cifar100"}
-    of_labels = [job.arguments for job in made if job.name.startswith("labels-")]
-    assert {a["part"] for a in of_labels} == {"natural"}
-    assert {a["seed"] for a in of_labels} == {design.SEEN + seed for seed in range(PARAMETERS["seeds"])}
-
-
 def test_lenet_has_the_layers_that_the_figure_follows():
     net = LeNet(10, torch.Generator().manual_seed(0))
     assert set(design.KERNELS) <= {name for name, _ in net.named_children()}
     assert sum(p.numel() for p in net.parameters()) == 62006  # 61,706 with one colour (LeCun et al. 1998)
-
-
-def test_labels_on_a_part_and_on_the_whole_share_their_source(monkeypatch, tmp_path):
-    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))
-    run = {"device": "cpu", "report": lambda done, text: None}
-    made = {job.name: job for job in experiment.jobs(parameters.resolve(BOOK, "smoke"))}
-    job = made[f"labels-colours-seed{design.SEEN}"]
-    part, whole = (job.compute(**job.arguments | {"part": name}, **run) for name in ("natural", "all"))
-    assert 0 <= part["accuracy"][0] <= 100 and part["source_accuracy"][0] == whole["source_accuracy"][0]
-    source = made["source-natural-seed0"]
-    assert 0 <= source.compute(**source.arguments, **run)["source_accuracy"][0] <= 100

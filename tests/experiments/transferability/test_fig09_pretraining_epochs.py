@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
 from companion.runs import notebooks, parameters, plans
 from companion.runs.run import load_values
-from companion.studies.transferability.fig09_pretraining_epochs import experiment, reading
+from companion.studies.transferability.fig09_pretraining_epochs import reading
 from tests import judging
 
 EPOCHS = [0, 1, 2, 4, 8]
@@ -46,12 +46,6 @@ def test_a_plateau_is_no_effect_and_noise_is_open():
     assert outcomes(made_up([40, 50, 60, 60, 59.9], noise=3.0))["falls-plain"] == OPEN
 
 
-def test_each_setting_is_a_case():
-    table = pd.concat([made_up([40, 50, 60, 55, 45], setting="over-fitted"), made_up([40, 45, 50, 55, 60])])
-    found = outcomes(table, settings=["plain", "over-fitted"])
-    assert (found["falls-plain"], found["falls-over-fitted"]) == (CONTRADICTED, HOLDS) and len(found) == 6
-
-
 def test_noise_alone_gives_no_fall():
     # A flat curve: the peak of a seed itself would fall in every one of them.
     held, table = 0, made_up([50] * 5, noise=1.0)
@@ -66,26 +60,6 @@ def test_peaks_are_those_of_the_other_seeds():
     frame = pd.DataFrame({0: [0.0, 0.0], 1: [9.0, 1.0], 2: [2.0, 8.0], 4: [10.0, 10.0]}, index=[5, 6])
     assert reading.peaks(frame).to_dict() == {5: 2, 6: 1}
     assert reading.peaks(frame.iloc[:1]).to_dict() == {5: 1}  # a single seed: its own
-
-
-def test_two_epochs_are_too_few():
-    two = made_up([40, 50, 60, 55, 45])
-    two = two[two["epoch"] < 2]
-    assert set(outcomes(two).values()) == {NOT_RUN}
-
-
-def test_jobs_hold_what_the_settings_mean():
-    book = notebooks.find("transferability/fig09_pretraining_epochs")
-    values = parameters.resolve(book, "quick")
-    made = experiment.jobs(values)
-    noise = {job.arguments["setting"]: job.arguments["label_noise"] for job in made}
-    assert list(noise) == list(reading.SETTINGS)
-    assert noise["plain"] == noise["small"] == 0 < noise["label noise"]
-    assert all(job.arguments["checkpoints"][0] == 0 for job in made)
-    for job in made:
-        over_fitted, epochs = job.arguments["setting"] == "over-fitted", job.arguments["epochs"]
-        assert job.arguments["regularised"] != over_fitted and job.arguments["checkpoints"][-1] == epochs
-        assert epochs == values["long_epochs" if over_fitted else "epochs"]
 
 
 def test_runs_that_judge_the_page_train_as_long_as_it_does():

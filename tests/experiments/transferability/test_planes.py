@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from alignbook.metrics.landscape import Landscape
-from companion.pages.planes import common_scale, draw, draw_all
+from companion.pages.planes import common_scale, draw_all
 from companion.studies.transferability.shared.planes import grid, rows_of
 
 
@@ -30,21 +30,6 @@ def test_contours_lie_as_near_as_twenty_of_them_allow(high, apart):
     norm, levels, step = common_scale(planes)
     assert (norm.vmin, norm.vmax) == (0.0, high) and step == pytest.approx(apart)
     assert np.allclose(np.diff(levels), apart) and len(levels) <= 21
-
-
-def test_a_nearly_flat_plane_has_nearer_contours():
-    _, levels, step = common_scale([(None, None, np.array([[2.2, 2.3]]))])
-    assert step == pytest.approx(0.005) and 19 <= len(levels) <= 21
-
-
-def test_drawing_a_flat_plane_has_no_contours():
-    fig, ax = plt.subplots()
-    norm, levels, _ = common_scale([(0, 0, found().loss)])
-    mesh = draw(ax, (found().alpha, found().beta, np.full((5, 3), 2.2)), norm, levels)
-    assert not ax.collections and mesh.get_array().size == 15
-    draw(ax, (found().alpha, found().beta, found().loss), norm, levels)
-    assert len(ax.collections) == 1
-    plt.close(fig)
 
 
 def test_planes_beside_each_other_share_one_scale():

@@ -26,13 +26,6 @@ PARAMETERS = GIVEN | {
 claims, outcomes = judging.of(reading, PARAMETERS)
 
 
-def test_jobs_name_the_target_and_the_set_that_it_is_of():
-    jobs = experiment.jobs(PARAMETERS)
-    assert [job.name for job in jobs[::2]] == ["held-out-seed0", "cifar100-seed0", "mnist-seed0"]
-    assert [job.arguments["dataset"] for job in jobs[::2]] == ["photos", "cifar100", "mnist"]
-    assert {job.arguments["steps"] for job in jobs} == {6} and jobs[0].arguments["decay_at"] == [4]
-
-
 @torch.no_grad()
 def plain(net, end, x, y, share, batch):
     """The loss of ``net``'s copy whose features lie ``share`` of the way to ``end``'s, module by module."""
@@ -146,10 +139,3 @@ def test_where_the_edge_is_can_decide():
     found = outcomes(made_up(held_out=0.18, mnist=0.27))
     assert (found["stays-0.1"], found["stays-0.2"]) == (CONTRADICTED, NO_EFFECT)
     assert (found["leaves-0.1"], found["leaves-0.2"]) == (HOLDS, HOLDS)
-
-
-def test_the_table_has_every_line_of_every_target():
-    table = reading.summary(made_up(random=0.1), PARAMETERS)
-    means = table.groupby(["target", "kind"])["rise"].mean()
-    assert means["MNIST", "tuned"] == pytest.approx(0.5, abs=0.01)
-    assert means["MNIST", "random"] == pytest.approx(0.05, abs=0.01) and len(table) == 3 * 3 * 4

@@ -10,7 +10,6 @@ from companion.runs import notebooks, parameters
 from companion.studies.transferability.sec4_batch_norm_mode import experiment, reading
 from companion.studies.transferability.sec4_batch_norm_mode.design import MODES
 from tests import judging
-from tests.judging import QUIET
 
 GIVEN = parameters.resolve(notebooks.find("transferability/sec4_batch_norm_mode"), "quick")
 _, outcomes = judging.of(reading, GIVEN)
@@ -57,12 +56,3 @@ def test_settled_statistics_give_the_loss_of_the_images_own():
     with torch.no_grad():
         own = functional.cross_entropy(net.eval()(x), y)
     np.testing.assert_allclose(centre["running"], float(own), rtol=1e-5)
-
-
-def test_depths_are_numbers_of_convolutions():
-    for blocks in (1, 2):
-        table = experiment.compute(
-            dataset="photos", images=4, radius=0.1, points=3, width=4, blocks=blocks, start="random", seed=0,
-            **QUIET,
-        )  # fmt: skip
-        assert set(table["layers"]) == {6 * blocks + 1} and len(table) == 27

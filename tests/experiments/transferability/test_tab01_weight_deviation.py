@@ -6,14 +6,9 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.data import colour32, load
-from alignbook.training.pretrained import pretrained
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
-from companion.studies.transferability.shared import imagenet_source
-from companion.studies.transferability.shared.deviations import ends, printed, series
-from companion.studies.transferability.shared.pretrained_source import source_jobs
-from companion.studies.transferability.shared.target_rows import source_said
-from companion.studies.transferability.shared.targets import STARTS, name_of, named
+from companion.studies.transferability.shared.deviations import ends, printed
+from companion.studies.transferability.shared.targets import STARTS, named
 from companion.studies.transferability.shared.tuned import recorded, target, tuned
 from companion.studies.transferability.tab01_weight_deviation import experiment as tab01, reading
 from tests import judging
@@ -79,17 +74,6 @@ def beside(monkeypatch):
     return lambda rows: monkeypatch.setattr(reading, "_granularity", lambda: rows)
 
 
-def test_jobs_name_target_part_and_steps():
-    jobs = {job.name: job for job in tab01.jobs(PARAMETERS)}
-    assert len(jobs) == 2 * 2 * 2 + 2 * 2
-    natural = jobs["photos-natural-fine-tuned-seed1"].arguments
-    assert (natural["dataset"], natural["part"], natural["seed"]) == ("photos", "natural", 1)
-    assert (natural["steps"], natural["decay_at"]) == (2 * (35 // 16), [2])
-    assert jobs["digits-fixed-seed0"].arguments["steps"] == 4
-    for name in ("cifar10", "cifar10-natural", "fashion_mnist"):
-        assert name_of(**named(name)) == name
-
-
 def test_a_fine_tuned_job_measures_what_moved(store):
     job = tab01.fine_tuned_jobs("photos-natural", PARAMETERS)[0]
     table = run(job)
@@ -138,24 +122,6 @@ def test_a_fixed_job_trains_both_classifiers_and_leaves_the_network(store):
     assert network.read_bytes() == content
 
 
-def test_jobs_of_the_second_source(store):
-    jobs = {job.name: job for job in tab01.imagenet_jobs(PARAMETERS)}
-    fine = run(jobs["imagenet-photos-natural-fine-tuned-seed1"])
-    assert fine["step"].tolist() == recorded(4) and len(list(store.glob("*.pt"))) == 1
-    pd.testing.assert_frame_equal(run(jobs["imagenet-photos-natural-fine-tuned-seed1"]), fine)
-    before = imagenet_source.initial("random", "pretrained", "photos", "natural", 5, 1)
-    found = imagenet_source.imagenet_tuned(
-        **jobs["imagenet-photos-natural-fine-tuned-seed1"].arguments, start="pretrained"
-    )
-    assert all(torch.equal(a, b) for a, b in zip(before.parameters(), found.before.parameters(), strict=True))
-    moved = tab01.weight_deviation(before, found.after, n=35).total
-    assert fine["deviation"].iloc[[0, -1]].tolist() == pytest.approx([0, moved])
-    assert fine["test_error"].notna().tolist() == [False] * 4 + [True]
-    fixed = run(jobs["imagenet-photos-natural-fixed-seed1"])
-    assert fixed["deviation"].is_monotonic_increasing and (fixed["classifier"] == "two-layer").all()
-    assert (9 * fixed["test_error"] / 100 % 1).round(6).isin([0, 1]).all()  # of nine images
-
-
 def test_the_classifier_is_that_of_the_appendix():
     net = tab01._classifier("two-layer", 6, 7, 3, torch.Generator().manual_seed(0))
     first, norm, act, last = list(net)[1:]
@@ -167,16 +133,6 @@ def test_the_classifier_is_that_of_the_appendix():
     assert first.weight.abs().max() <= 1 / math.sqrt(6) and last.weight.abs().max() <= 1 / math.sqrt(7)
     other = tab01._classifier("two-layer", 6, 7, 3, torch.Generator().manual_seed(0))
     assert all(torch.equal(a, b) for a, b in zip(net.parameters(), other.parameters(), strict=True))
-
-
-def test_bad_arguments_are_told(store):
-    with pytest.raises(ValueError, match="but photos has"):
-        target("photos", 10**6, 0)
-    with pytest.raises(ValueError, match="known: pretrained"):
-        tuned(
-            "photos", examples=9, start="random", source=None, pretrain_epochs=1, width=8, blocks=1, steps=1,
-            learning_rate=0.1, seed=0,
-        )  # fmt: skip
 
 
 def test_the_printed_tables_own_correlations():
@@ -232,30 +188,3 @@ def test_paths_that_fall_are_not_monotone(beside):
     assert outcomes(made(path=lambda share: share * rough.uniform(0.999, 1.001)))["monotone"] == HOLDS
     falling = made(path=lambda share: math.sin(2.5 * share) * rough.uniform(0.999, 1.001))
     assert outcomes(falling)["monotone"] == CONTRADICTED
-
-
-def test_a_seed_without_all_targets_is_left_out():
-    table = made()
-    lost = (table["seed"] == 2) & (table["dataset"] == "mnist")
-    rows = ends(series(table[~lost], "fixed"))
-    assert list(reading.ordering(rows).index) == [0, 1, 3]
-
-
-def test_the_source_is_tested_where_asked_for(store):
-    given = PARAMETERS | {"source_accuracy": True, "pretrain_images": 64}
-    assert source_jobs(PARAMETERS) == [] and len(source_jobs(given)) == PARAMETERS["seeds"]
-    assert source_jobs(given)[0] in tab01.jobs(given)
-    job = source_jobs(given)[1]
-    found = judging.compute(job)
-    net = pretrained(
-        given["source"], epochs=given["pretrain_epochs"], images=64, width=given["width"],
-        blocks=given["blocks"], seed=1,
-    )  # fmt: skip
-    test = load(given["source"], "test")
-    with torch.no_grad():
-        right = net(colour32(test.x)).argmax(1) == test.y
-    assert found["source_test_accuracy"].item() == pytest.approx(100 * right.double().mean().item())
-    assert 0 <= found["source_train_accuracy"].item() <= 100
-    assert "has not been measured" in source_said(made().assign(kind=None), PARAMETERS)
-    percent = f"{found['source_test_accuracy'].item():.0f} % of their source's test images"
-    assert percent in source_said(found, PARAMETERS)

@@ -1,17 +1,9 @@
 import pandas as pd
 import pytest
-import torch
 
-from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
-from companion.runs import notebooks, parameters
-from companion.runs.run import load
-from companion.studies.transferability.fig04_tsne import reading as fig04
-from companion.studies.transferability.shared import imagenet_rows
-from companion.studies.transferability.shared.fine_tuned import fine_tuned
 from companion.studies.transferability.shared.targets import named
-from companion.studies.transferability.tab01_weight_deviation import experiment as tab01
-from companion.studies.transferability.tab02_from_scratch import experiment as tab02, reading
+from companion.studies.transferability.tab02_from_scratch import reading
 from tests import judging
 
 PARAMETERS = dict(
@@ -44,50 +36,6 @@ def made(gain=0.5, ratio=2.0):
 
 
 claims, outcomes = judging.of(reading, PARAMETERS)
-
-
-def test_jobs_are_table_1s_and_those_from_scratch():
-    jobs = tab02.jobs(PARAMETERS)
-    first = {(u.name, str(u.arguments)) for u in jobs if u.compute is fine_tuned}
-    values = PARAMETERS | {"hidden": 4, "fixed_rate": 0.1, "fixed_epochs": 1}
-    imagenet = {"weights": "random", "targets": ["cifar10"], "examples": 33, "test_images": 8, "epochs": 1}
-    imagenet |= {"seeds": 1}
-    values |= {f"imagenet_{name}": value for name, value in imagenet.items()}
-    assert first == {(u.name, str(u.arguments)) for u in tab01.jobs(values) if u.compute is fine_tuned}
-    own = [u for u in jobs if u.compute is tab02.scratch]
-    assert len(jobs) == 6 + 6 + 3 and len(own) == 9
-    assert {(u.arguments["dataset"], u.arguments["learning_rate"]) for u in own} == {
-        ("cifar10", 0.02),
-        ("mnist", 0.02),
-        ("mnist", 0.1),
-    }
-    assert not {"source", "pretrain_epochs"} & set(own[0].arguments)
-
-
-def test_a_job_from_scratch_starts_at_random_and_needs_no_source(tmp_path, monkeypatch):
-    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))
-    tables = []
-    for job in tab02.jobs(PARAMETERS | {"targets": ["photos"], "rate_targets": ["photos"]}):
-        if job.name in ("photos-scratch-0.02-seed0", "photos-scratch-0.02-seed1"):
-            arguments = job.arguments | {"device": torch.device("cpu"), "report": lambda done, text: None}
-            tables.append(job.compute(**arguments))
-    assert len(list((tmp_path / ".checkpoints").glob("*.pt"))) == 2  # no source among them
-    for table in tables:
-        assert table["step"].tolist() == [0, 1, 2]
-        assert table["deviation"].iloc[0] == 0 < table["head"].iloc[-1] < table["deviation"].iloc[-1]
-        assert set(table["setting"]) == {"scratch"}
-    assert tables[0]["deviation"].iloc[-1] != tables[1]["deviation"].iloc[-1]
-
-
-def test_pairs_join_a_seed_with_itself():
-    table = made()
-    table.loc[(table["seed"] == 1) & (table["learning_rate"] == 0.02), "test_error"] = 80.0
-    both = reading.pairs(table.sample(frac=1, random_state=0), 0.02)
-    assert len(both) == 6
-    by_hand = 100 * (1 - both["test_error"] / both["test_error_scratch"])
-    assert both["improvement"].to_numpy() == pytest.approx(by_hand)
-    assert ((both["test_error_scratch"] == 80) == (both["seed"] == 1)).all()
-    assert both.loc[both["seed"] != 1, "improvement"].between(49, 51).all()
 
 
 def test_which_printed_improvements_follow_from_the_printed_errors():
@@ -148,21 +96,3 @@ def test_the_head_s_part_of_the_deviation_and_the_ratio_without_it():
         "scratch": {25.0},
         "ratio": {1.5},
     }
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("rate_targets", ["digits"]), ("other_rate", 0.01)],
-)
-def test_bad_parameters_are_refused_in_one_line(name, value):
-    book = notebooks.find("transferability/tab02_from_scratch")
-    with pytest.raises(AlignbookError, match=name) as refused:
-        tab02.jobs(parameters.resolve(book, "quick", {name: value}))
-    assert "\n" not in str(refused.value)
-
-
-def test_from_the_pre_trained_weights_the_ratio_would_be_larger_than_any_printed():
-    """Why each deviation is from the network's own start; Figure 4 measures distances between minima."""
-    run = load(notebooks.find("transferability/fig04_tsne"), "quick")
-    ratio = 2 ** fig04.around(imagenet_rows.own(run.table), "pretrained")
-    assert ratio.min() > 1.5 * reading.printed_pairs()["ratio"].max()

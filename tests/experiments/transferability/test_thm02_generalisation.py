@@ -40,12 +40,6 @@ def test_wide_networks_move_as_far_as_the_bound(table):
     )
 
 
-def test_losses_start_at_one_and_end_converged(table):
-    for _, part in table[table.kind == "loss"].groupby(["unit", "width"]):
-        assert part.k.is_monotonic_increasing and part.value.iloc[0] == part.limit.iloc[0] == 1
-        assert part.value.iloc[-1] < 1e-2 and (np.diff(part.limit) < 0).all()
-
-
 def test_pairs_of_classes_from_the_most_alike_to_the_least(table):
     jobs = experiment.jobs(PARAMETERS | {"class_pairs": 3, "seeds": 1, "examples": 40})
     assert [job.compute for job in jobs] == [experiment.compute, experiment.of_pairs]
