@@ -179,11 +179,7 @@ def _batches_of(data, targets, most):
     kind = type(data).__name__
     if isinstance(data, str | bytes) or not (_is_array(data) or isinstance(data, Iterable | loading.Dataset)):
         raise ValueError(f"data must be tensors, arrays, a dict or batches of them, not {kind}")
-    if targets is None and type(data) is tuple and len(data) == 2 and all(type(v) is list for v in data):
-        data, targets = data
-    if targets is not None and isinstance(data, list) and data:
-        data, targets = [_with_target(*pair) for pair in zip(data, targets, strict=True)], None
-    elif targets is not None:
+    if targets is not None:
         if not _is_array(data) and not isinstance(data, Mapping | tuple):
             raise ValueError(
                 f"with targets, data must be a tensor, array or dict, not {kind}: batches hold their own"
@@ -204,14 +200,6 @@ def _batches_of(data, targets, most):
         return [(batch, None) for batch in data], None, True
     single = isinstance(data, loading.IterableDataset)
     return ((_one(v) if single or _is_example(v) else v, None) for v in data), None, False
-
-
-def _with_target(row, target):
-    if not isinstance(row, Mapping):
-        return row, target
-    if any(key in row for key in KEYS):
-        raise ValueError("the targets are given twice: in the examples, and as targets")
-    return {**row, KEYS[0]: target}
 
 
 def _reads_all(loader):
