@@ -127,7 +127,7 @@ def test_height_and_test_loss_go_together_by_a_plain_correlation():
 
 def test_ranks_are_correlated_within_a_seed():
     nets = pd.DataFrame({"seed": [0] * 4 + [1] * 4, "peak": [1, 1, 2, 9, 3, 4, 5, 6], "reached": True})
-    nets["gap"] = [5, 5, 6, 70, 4, 3, 2, -90]  # a seed's own ranks, not those of all networks
+    nets["ratio"] = [5, 5, 6, 70, 4, 3, 2, -90]  # a seed's own ranks, not those of all networks
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "dense", lambda table, every: nets)
-        assert reading.ranked("peak", "gap")(None, None).to_dict() == pytest.approx({0: 1, 1: -1})
+        patch.setattr(reading, "dense", lambda table: nets)
+        assert reading.follows_ratio(None, None).to_dict() == pytest.approx({0: 1, 1: -1})

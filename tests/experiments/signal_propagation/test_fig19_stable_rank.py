@@ -133,7 +133,7 @@ def test_the_papers_pairs_are_compared():
 def test_by_noise_is_a_mean_over_the_rates_within_a_seed():
     table = made_up(lambda rank: 0.5, noise=0.3)
     nets = reading.networks(table)
-    for seed, found in reading.by_noise("log_rank")(table, PARAMETERS).items():
+    for seed, found in reading.by_noise(table, PARAMETERS).items():
         ranks = nets[nets["seed"] == seed].set_index(["learning_rate", "label_noise"])["log_rank"]
         expected = np.mean([ranks[rate, 0.2] - ranks[rate, 0.0] for rate in (0.001, 0.005, 0.02)])
         assert found == pytest.approx(expected)
