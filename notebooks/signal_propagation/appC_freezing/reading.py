@@ -41,12 +41,12 @@ def within(one, other):
     return of
 
 
-def over_layers(column, take="mean", kind="layer"):
-    """A reading: mean, or largest (``max``), over layers and data sets of a column at first, by seed."""
+def over_layers(column, kind="layer"):
+    """A reading: mean over layers and data sets of a column at first, by seed."""
 
     def of(table, parameters):
         frames = [curves(table, d, column, kind=kind) for d in parameters["datasets"]]
-        return getattr(pd.concat(frames, axis=1), take)(axis=1) if frames else None
+        return pd.concat(frames, axis=1).mean(axis=1) if frames else None
 
     return of
 
@@ -92,8 +92,6 @@ STATEMENTS = [
 NUMBERS = [
     Number("contributes", "correlation of the share with the drop of the loss", within("share", "drop"),
            each=datasets),
-    Number("between", "rank correlation of A_l with the change of the outputs, over layers",
-           between("alignment", "norm"), each=datasets),
-    Number("between-mean", "the same, mean over data sets",
+    Number("between-mean", "rank correlation of A_l with the change of the outputs, over layers",
            lambda t, p: pd.concat([between("alignment", "norm")(t, p, d) for d in p["datasets"]])),
 ]  # fmt: skip
