@@ -88,10 +88,10 @@ def misfit(outputs, targets):
 @dataclass(frozen=True)
 class Task:
     """targets : (n,) classes, (n, …) classes of positions, or numbers, of which nan stands for none.
-    own : another loss, of the reader's or the network's, or None. last : of positions, whether an output's
-    classes are its last dimension (else its second). seed : of the position that is drawn of each example,
-    among those that are known. stated : whether ``own`` is the network's. whole : whether ``own`` is no mean
-    over examples, so that it is taken of all at once. called : what a reader calls the loss.
+    own : another loss, of the reader's, True for the network's, or None. last : of positions, whether an
+    output's classes are its last dimension (else its second). seed : of the position that is drawn of each
+    example, among those that are known. stated : whether ``own`` is the network's. whole : whether ``own`` is
+    no mean over examples, so that it is taken of all at once. called : what a reader calls the loss.
     """
 
     targets: torch.Tensor
@@ -141,16 +141,15 @@ class Task:
 
     def loss(self, outputs, targets):
         """The mean loss of these examples; of positions, over all that are known."""
-        if self.own is not None and self.partly and not self.stated:
-            known = ~targets.isnan()
-            return self.own(outputs.reshape(targets.shape)[known], targets[known])
-        if self.own is not None:
-            return self.own(outputs, targets)
+        if self.stated:
+            return outputs.stated
         if self.partly:
             known = ~targets.isnan()
-            return functional.mse_loss(outputs.reshape(targets.shape)[known], targets[known])
+            outputs, targets = outputs.reshape(targets.shape)[known], targets[known]
+        if self.own is not None:
+            return self.own(outputs, targets)
         if not self.classes:
-            return functional.mse_loss(outputs.reshape(len(outputs), -1), targets.reshape(len(targets), -1))
+            return functional.mse_loss(outputs.reshape(targets.shape), targets)
         flat, classes = self._flat(outputs), targets.flatten()
         if int(classes.max()) >= flat.shape[1]:
             raise ValueError(f"there are {flat.shape[1]} outputs, and classes up to {int(classes.max())}")
@@ -243,33 +242,6 @@ class Task:
         return values.flatten(1)
 
 
-def stated_loss(outputs, _):
-    """The loss that the network itself returned with these outputs."""
-    loss = getattr(outputs, "stated", None)
-    if loss is None:
-        raise ValueError("the network returns no loss of its own")
-    return loss
-
-
-def is_mean(loss, outputs, targets):
-    """Whether a loss of these examples is the mean of theirs, one by one, as far as they tell.
-
-    Their gradients by the outputs, too, since all examples may have the same loss.
-    """
-    with torch.enable_grad():
-        outputs = outputs.detach().requires_grad_(True)
-        whole, single = loss(outputs, targets), 0.0
-        for part in zip(outputs.split(1), targets.split(1), strict=True):
-            single = single + loss(*part) / len(outputs)
-        both = [
-            torch.autograd.grad(v, outputs, allow_unused=True)[0] for v in (whole, single) if v.requires_grad
-        ]
-    near = math.isclose(float(whole.detach()), float(single.detach()), rel_tol=MEAN, abs_tol=1e-9)
-    if len(both) < 2 or any(gradient is None for gradient in both):
-        return near
-    return near and bool((both[0] - both[1]).norm() <= MEAN * both[0].norm())
-
-
 @torch.no_grad()
 def settled(network, loss, seed):
     """(:class:`Task`, lines to be said) of a :class:`.network.Network`, whose targets may be masked.
@@ -354,16 +326,29 @@ def _tried(task):
 
 
 def _is_mean(network, task):
-    """Whether the task's own loss is a mean over its examples."""
+    """Whether the task's own loss is a mean over its examples, as far as a few of them tell.
+
+    By the gradients of their outputs, too, since all examples may have the same loss.
+    """
     rows = _tried(task)
     targets = task.targets[rows]
     try:
-        if not task.stated:
-            return is_mean(task.loss, network(rows), targets)
-        parts = [(task.loss(network(part), task.targets[part]), part) for part in rows.split(3)]
-        weights = [task.weight(task.targets[part]) for _, part in parts]
-        mean = sum(float(loss) * w for (loss, _), w in zip(parts, weights, strict=True)) / sum(weights)
-        return abs(float(task.loss(network(rows), targets)) - mean) <= 1e-4 * abs(mean)
+        outputs = network(rows)
+        if task.stated:
+            parts = [
+                (task.loss(network(part), None), task.weight(task.targets[part])) for part in rows.split(3)
+            ]
+            mean = sum(float(loss) * weight for loss, weight in parts) / sum(weight for _, weight in parts)
+            return math.isclose(float(task.loss(outputs, None)), mean, rel_tol=1e-4)
+        with torch.enable_grad():
+            outputs = outputs.detach().requires_grad_(True)
+            pairs = zip(outputs.split(1), targets.split(1), strict=True)
+            whole, single = task.loss(outputs, targets), sum(task.loss(*pair) for pair in pairs) / len(rows)
+            near = math.isclose(float(whole.detach()), float(single.detach()), rel_tol=MEAN, abs_tol=1e-9)
+            if not whole.requires_grad:
+                return near
+            both = [torch.autograd.grad(loss, outputs, materialize_grads=True)[0] for loss in (whole, single)]
+        return near and bool((both[0] - both[1]).norm() <= MEAN * both[0].norm())
     except (RuntimeError, ValueError, TypeError, IndexError):
         return False  # a loss that wants several examples
 
@@ -392,7 +377,7 @@ def _with_own_loss(task, network):
         f"the loss is the network's own: {stated:.4g} for {len(rows)} examples, where the {task.called} "
         f"of its outputs is {mean:.4g} (loss= for another)"
     )
-    return replace(task, own=stated_loss, stated=True, called="the network's own"), [line]
+    return replace(task, own=True, stated=True, called="the network's own"), [line]
 
 
 def _asks_for_the_first(network, targets, rows):
