@@ -14,7 +14,7 @@ from companion.studies.transferability.shared.target_rows import of_target, word
 
 POSITIONS = "transferability/fig04_tsne"  # whose runs have the norms of networks trained alike, for 30 epochs
 ROUNDING = 0.04  # percent: by how much rounding can move an improvement that is made from printed errors
-MEASURED = ("test_error", "train_error", "deviation", "head")  # head: its part of the deviation
+MEASURED = ("test_error", "train_error", "deviation")
 
 
 def _compared(both):
@@ -52,17 +52,6 @@ def printed_pairs():
     both = _compared(tuned.merge(scratch, on="target", suffixes=("", "_scratch")))
     general = both["test_error"] - both["train_error"]
     return both.assign(improvement=100 * (1 - general / both["test_error_scratch"]))
-
-
-def without_head(table, rate):
-    """{what: sample, mean over the targets}: the head's share of both sums in %, and the ratio without it."""
-    both = pairs(table, rate)
-    parts = {
-        "tuned": 100 * both["head"] / both["deviation"],
-        "scratch": 100 * both["head_scratch"] / both["deviation_scratch"],
-        "ratio": (both["deviation_scratch"] - both["head_scratch"]) / (both["deviation"] - both["head"]),
-    }
-    return {what: means(both.assign(part=part), "part") for what, part in parts.items()}
 
 
 def compared(column, rate="scratch_rate"):

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pandas as pd
 
 from companion.over_seeds import at, exponent, weakest
 from companion.statements import Number, Statement, over
@@ -93,18 +92,6 @@ def singular(table, parameters, dataset):
 def ranks_of_pairs(table, dataset, one, other):
     """Rank correlation of two columns over those pairs, by seed."""
     return over_sets(per_seed(pairs(table, dataset), lambda rows: order(rows, one, other)))
-
-
-def smallest_eigenvalue(table):
-    """λ_Q / λ_max of H_Q^∞ per (data set, seed), from the first step of Theorem 3's bound.
-
-    Smaller is more singular. Empty where no losses are stored.
-    """
-    if "k" not in table:
-        return pd.Series(dtype=float)
-    steps = table[(table.kind == "loss") & (table.k >= 1)]
-    first = steps.sort_values("k").groupby(["dataset", "seed"]).first()
-    return 2 * (1 - first.limit ** (1 / first.k)) / first["step_size"]
 
 
 def against_scratch(table, parameters, column, source):

@@ -85,14 +85,3 @@ def test_relative_to_the_length_figure_4s_networks_count(monkeypatch, longer, ou
     )  # fmt: skip
     monkeypatch.setattr(reading, "_positions", lambda: table)
     assert outcomes(made())["relative"] == outcome
-
-
-def test_the_head_s_part_of_the_deviation_and_the_ratio_without_it():
-    table = made().assign(deviation=2.0, head=1.0)
-    table.loc[table["setting"] == "scratch", "head"] = 0.5
-    parts = reading.without_head(table, 0.02)
-    assert {what: set(part) for what, part in parts.items()} == {
-        "tuned": {50.0},
-        "scratch": {25.0},
-        "ratio": {1.5},
-    }

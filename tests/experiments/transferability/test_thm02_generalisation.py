@@ -6,7 +6,6 @@ import pytest
 import torch
 from scipy import stats
 
-from alignbook.metrics.relu_gram import relu_gram
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from companion.studies.transferability.thm02_generalisation import experiment, reading
 from tests import judging
@@ -146,17 +145,6 @@ def test_the_same_classes_are_held_against_training_from_scratch(sign, outcome):
     )
     claim = claims(table)["alike"]
     assert claim.outcome == outcome and claim.measured == pytest.approx((0.5 if sign > 0 else -1), abs=0.1)
-
-
-def test_the_smallest_eigenvalue_is_that_of_the_gram_matrix(table):
-    found = reading.smallest_eigenvalue(table.assign(step_size=PARAMETERS["step_size"]))
-    images = experiment.pool("digits", 1)
-    x, _ = images.pair(0, PARAMETERS["examples"])
-    test, _ = images.pair(0, PARAMETERS["test_images"])
-    tasks = experiment.related(images, PARAMETERS["angles"], PARAMETERS["shares"], PARAMETERS["examples"], 1)
-    parts = [images.on_sphere(part) for part in (x, test, *(task[2] for task in tasks))]
-    spectrum = torch.linalg.eigvalsh(relu_gram(experiment.in_span(torch.cat(parts))[: len(x)]))
-    assert found["digits", 1] == pytest.approx(float(spectrum[0] / spectrum[-1]), rel=1e-6)
 
 
 @pytest.mark.parametrize(("order", "test"), [(1, 1), (1, -1), (-1, 1)])
