@@ -278,6 +278,13 @@ class Checkout:
 
 
 @pytest.fixture(scope="session")
+def shared(tmp_path_factory):
+    """A folder that all workers of the suite share."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
 def forks():
     forks = Forks()
     yield forks

@@ -56,13 +56,10 @@ STORED = pytest.mark.parametrize("built", [OF_STORED], indirect=True)
 
 
 @pytest.fixture(scope="session")
-def built(request, tmp_path_factory):
-    """(folder of the book, what the command printed): ``smoke`` from nothing, or of what is ``stored``."""
+def built(request, shared):
+    """(folder of the book, what the command printed): at ``smoke``, or of what is ``stored``; built once."""
     kind = getattr(request, "param", "smoke")
-    folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:  # one book for all workers: who comes first builds it
-        folder = folder.parent
-    folder = folder / f"book-{kind}"
+    folder = shared / f"book-{kind}"
     folder.mkdir(exist_ok=True)
     log = folder / "log.json"
     with open(folder / "lock", "w") as lock:
@@ -76,6 +73,7 @@ def built(request, tmp_path_factory):
 
 def build(request, kind, folder):
     environment = os.environ | {"ALIGNBOOK_BUILD": str(folder), "ALIGNBOOK_DATA": str(folder / "no-data")}
+    environment["ALIGNBOOK_CHECKPOINTS"] = str(folder.parent / "checkpoints")
     command = [sys.executable, "-m", "alignbook.cli", "book"]
     command += ["--profile", "smoke"] if kind == "smoke" else []
     whole = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
