@@ -3,6 +3,7 @@
 import errno
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -74,13 +75,19 @@ def test_a_full_disk_costs_the_checkpoint_alone(folder, monkeypatch):
     assert kept()["value"].tolist() == [0, 1, 2] and not list(folder.glob("*.pt"))
 
 
-def test_what_a_checkpoint_spares_is_counted():
+def test_what_a_checkpoint_spares_is_counted(monkeypatch):
+    now = [0.0]  # a clock on which making alone takes time
+    monkeypatch.setattr(checkpoints, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def take(seconds):
+        now[0] += seconds
+
+    monkeypatch.setattr(time, "sleep", take)
     before = checkpoints.spared()
     kept(5, seconds=0.5)
     assert checkpoints.spared() == before
     outer = {"n": 6, "seconds": 0.2, "inner": lambda: kept(5, seconds=0.5)}
     kept(**outer)  # which finds the first
-    inner = checkpoints.spared() - before
-    assert 0.4 < inner < 1
-    kept(**outer)
-    assert checkpoints.spared() - before - inner > 0.6  # 0.2 s of its own, and the other's 0.5 s
+    assert checkpoints.spared() - before == pytest.approx(0.5)
+    kept(**outer)  # 0.2 s of its own, and the other's
+    assert checkpoints.spared() - before == pytest.approx(0.5 + 0.7)
