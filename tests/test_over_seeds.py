@@ -32,7 +32,7 @@ from companion.over_seeds import (
     weakest,
 )
 
-QUICK = settings(max_examples=25, deadline=None, derandomize=True, database=None)
+QUICK = settings(max_examples=15, deadline=None, derandomize=True, database=None)
 NAN = math.nan
 FLOATS = st.floats(-1e3, 1e3, allow_subnormal=False).map(lambda v: round(v, 3)) | st.just(NAN)
 INTEGERS = st.integers(-9, 9)

@@ -104,9 +104,7 @@ BAD = {
     "no such notebook": ({"notebook": "toy/figg7_study"}, "did you mean toy/fig97_study?"),
     "half a name": ({"notebook": "toy/fig97"}, "the whole name of the notebook is toy/fig97_study"),
     "no such profile": ({"profile": "fast"}, "no profile 'fast'"),
-    "no such parameter": ({"values": "{sedes: 6}"}, "has no parameter 'sedes'; did you mean seeds?"),
     "a value out of range": ({"values": "{seeds: 6, rate: 2.0}"}, "rate must be in (0, 1], not 2.0"),
-    "a value of another type": ({"values": "{seeds: six}"}, "seeds must be an int, not 'six'"),
 }  # fmt: skip
 
 
