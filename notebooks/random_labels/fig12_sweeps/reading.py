@@ -57,12 +57,14 @@ SHARE = {"unit": "of the settings", "bounds": (0, 1)}
 POINTS = {"matters": 1.0, "unit": "points", "because": "the size of a symbol in the paper's figures"}
 STATEMENTS = [
     Statement(
-        "often", "In most settings, pre-training on random labels speeds up training.",
+        "often",
+        "In most settings, mean over architectures, pre-training on random labels speeds up training.",
         source="Section 4; Figures 12 and 13", of=often, above=0.5, matters=0.1,
         because="one setting of ten", headline=True, each=among("layers", LAYERS), **SHARE,
     ),
     Statement(
-        "rarely-hurts", "In fewer than a tenth of the settings, pre-training slows training by over a point.",
+        "rarely-hurts", "In fewer than a tenth of the settings, mean over architectures, pre-training slows "
+        "training by over a point.",
         source="Section 4", of=pooled(over_settings(slowed, *SWEEPS), architectures), below=0.1,
         matters=0.05, because="half of the tenth", **SHARE, ours=True,
     ),
@@ -78,11 +80,13 @@ STATEMENTS = [
         **POINTS,
     ),
     Statement(
-        "classes", "More random classes make the effect of all layers more negative, per doubling.",
+        "classes", "More random classes make the effect of all layers more negative: per doubling, mean over "
+        "architectures.",
         source="Section 1.1", of=pooled(slope("upstream_classes"), architectures), below=0, **POINTS,
     ),
     Statement(
-        "more-layers", "Handing on all layers helps more than handing on the first.", source="Appendix B.5",
+        "more-layers", "Handing on all layers helps more than handing on the first, mean over architectures.",
+        source="Appendix B.5",
         of=pooled(over_settings(layers_add, *SWEEPS), architectures), above=0, **POINTS,
     ),
     Statement(

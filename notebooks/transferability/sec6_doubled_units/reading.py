@@ -69,17 +69,20 @@ def independent(parameters):
 
 STATEMENTS = [
     Statement(
-        "equal", "Fine-tuning moves the weights by exactly Theorem 2's bound: their ratio is 1.",
+        "equal",
+        "Fine-tuning moves the weights by exactly Theorem 2's bound: their ratio, mean over data sets, is 1.",
         source="Theorem 2, Equation 42", of=pooled(ratio, data_sets), near=1.0, within=0.05,
         unit="of the bound", headline=True,
     ),
     Statement(
         "gradient",
-        "Pre-training changes the squared gradient by exactly Theorem 1's term: their ratio is 1.",
+        "Pre-training changes the squared gradient by exactly Theorem 1's term: their ratio, mean over "
+        "data sets, is 1.",
         source="Theorem 1", of=pooled(coefficient, data_sets), near=1.0, within=0.05, unit="of the term",
     ),
     Statement(
-        "falls", "The wider the network, the closer the deviation is to its bound (exponent of the width).",
+        "falls", "The wider the network, the closer the deviation is to its bound (exponent of the width, "
+        "mean over data sets).",
         source="Theorem 2, its error terms", of=pooled(falls, data_sets), below=0.0, matters=0.1,
         because="the slowest rate that the paper derives is −1/4",
     ),
