@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from companion.over_seeds import at, curves, difference
+from companion.over_seeds import at, curves
 from companion.statements import Case, Number, Statement
 
 from .design import PANELS, TOP
@@ -46,11 +46,6 @@ STATEMENTS = [
         "the last hidden layer.",
         source="Figure 2 (d), Section 4.2", of=lambda t, p: share(t, p, "d"), above=MOSTLY, headline=True,
         **SHARE,
-    ),
-    Statement(
-        "emerges", f"Training raises the share of the shuffled labels along the top {TOP} singular vectors.",
-        source="Figure 2 (c) and (d)", above=0, **SHARE | {"bounds": (-1, 1)},
-        of=lambda t, p: difference(share(t, p, "d"), share(t, p, "c")) if len(shares(t)) else None,
     ),
     Statement(
         "real-labels", f"The real labels lie mostly along the top {TOP} singular vectors of the inputs.",

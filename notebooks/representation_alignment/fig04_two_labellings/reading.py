@@ -1,7 +1,7 @@
 """How two labellings align with the same points, and how fast each is learned: measures, then statements."""
 
 from companion.over_seeds import at, difference, sample
-from companion.statements import Number, Statement, among, least
+from companion.statements import Number, Statement, among
 
 from .design import LABELLINGS, PRINTED, PRINTED_POINTS
 
@@ -53,11 +53,6 @@ STATEMENTS = [
         "faster", "Gradient descent learns the better aligned labelling in fewer steps.",
         source="Sections 4 and 6.1", of=steps_saved, above=0, matters=1.0, unit="steps",
         because="steps are whole numbers",
-    ),
-    Statement(
-        "along", "Each labelling lies mostly along a singular vector of its own: the one that does least.",
-        source="Figure 4, Section 4.1", of=least(along_own, each_labelling), above=0.5, bounds=(0, 1),
-        **SHARE,
     ),
     Statement(
         "trace", f"The printed singular values are those of {PRINTED_POINTS} points of length one.",

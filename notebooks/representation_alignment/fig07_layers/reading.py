@@ -36,12 +36,6 @@ def falls(table, parameters, dataset):
     return weakest_step(-areas(table, dataset, "before"))
 
 
-def gains(table, parameters, dataset):
-    """The weakest step, from one hidden layer to the next, of what training adds to the areas."""
-    added = (areas(table, dataset) - areas(table, dataset, "before")).dropna()
-    return weakest_step(added.drop(columns=0)) if len(added) else None
-
-
 def share(table, parameters, dataset):
     """Share of the thresholds at which a layer's curve lies above the previous one's: the run's least."""
     found = [
@@ -86,11 +80,6 @@ STATEMENTS = [
         "falls", "Before training the order is reversed: each layer aligns worse than the one before it. "
         "The step and data set that show it least.",
         of=least(falls, by_set), **EACH,
-    ),
-    Statement(
-        "gains", "Training increases alignment more for layers closer to the output: the step and data set "
-        "that show it least.",
-        of=least(gains, by_set), **EACH | {"source": "Figure 7, caption"},
     ),
     Statement(
         "range",

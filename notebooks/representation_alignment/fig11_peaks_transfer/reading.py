@@ -15,14 +15,13 @@ from companion.statements import Case, Number, Statement, among, least
 from ..shared.peaks_design import REPRESENTATIONS
 from .design import REDUCTIONS, TASKS
 
-LARGE_REDUCTION = 40  # percent of the training loss: where weights and generalisation gaps are compared
+LARGE_REDUCTION = 40  # percent of the training loss: where weights are compared
 
 
 def rows_of(table, parameters, task, kind="step", size=None):
-    """Rows of one task at one step size, with the ``gap`` between the errors."""
+    """Rows of one task at one step size."""
     size = max(parameters["linear_step_sizes"]) if size is None else size
-    found = at(table, kind=kind, task=task, linear_step_size=size)
-    return found.assign(gap=found["test_error"] - found["train_error"]) if len(found) else found
+    return at(table, kind=kind, task=task, linear_step_size=size)
 
 
 @once
@@ -70,45 +69,23 @@ def fast_share(table, parameters, task):
     return 1 - ratio(after, start)
 
 
-def at_reduction(table, parameters, task, column):
-    """(seeds × representations) frame of ``column`` once ``LARGE_REDUCTION`` percent of the loss are gone.
+def at_reduction(table, parameters, task):
+    """(seeds × representations) frame of the weights' length at ``LARGE_REDUCTION`` percent less loss.
 
     In a run in which one of the three does not get there, at the largest reduction that all three reach.
     """
     asked = [reduction for reduction in REDUCTIONS if reduction <= LARGE_REDUCTION]
-    if column == "weight_norm":
-        reached = at(rows_of(table, parameters, task, "reduction"), reduction=asked)
-    else:
-        reached = reaching(rows_of(table, parameters, task), asked)
+    reached = at(rows_of(table, parameters, task, "reduction"), reduction=asked)
     if reached.empty:
         return pd.DataFrame(columns=list(REPRESENTATIONS))
-    wide = reached.pivot(index=["seed", "reduction"], columns="representation", values=column)
+    wide = reached.pivot(index=["seed", "reduction"], columns="representation", values="weight_norm")
     wide = wide.reindex(columns=list(REPRESENTATIONS)).dropna()
     return wide.groupby("seed").last()  # the index ascends
 
 
-def reaching(steps, reductions):
-    """The first of the stored ``steps`` of a task at which so many percent of the training loss are gone."""
-    if steps.empty:
-        return steps
-    keys = ["seed", "representation"]
-    start = at(steps, step=0).set_index(keys)["train_error"]
-    gone = 100 * (1 - steps["train_error"].to_numpy() / start.loc[steps.set_index(keys).index].to_numpy())
-    found = [
-        steps[gone >= reduction].sort_values("step").groupby(keys).head(1).assign(reduction=reduction)
-        for reduction in reductions
-    ]
-    return pd.concat(found)
-
-
-def smaller_gap(table, parameters):
-    found = at_reduction(table, parameters, "related", "gap")
-    return difference(found["init"], found["transfer"])
-
-
 def weights(table, parameters, task):
     """How much shorter than on initial features (related task), or longer than on both others (unrelated)."""
-    found = at_reduction(table, parameters, task, "weight_norm")
+    found = at_reduction(table, parameters, task)
     if task == "related":
         return difference(found["init"], found["transfer"])
     return difference(found["transfer"], found[["original", "init"]].max(axis=1, skipna=False))
@@ -168,12 +145,6 @@ STATEMENTS = [
         "shows it least.",
         source="Section 7.1, “mirrors their alignment”", of=mirrored, each=among("when", WHEN), **ERROR,
         post_hoc="we chose to stop early after seeing that models overfit at different times",
-    ),
-    Statement(
-        "gap",
-        "On the related task, the generalisation gap is smaller than with initial features once equally much "
-        "of the training loss is gone.",
-        source="Section 7.1, Figure 11 (a)", of=smaller_gap, **ERROR,
     ),
     Statement(
         "weights",

@@ -40,15 +40,6 @@ def factor(table, parameters, dataset):
     return weakest(*(difference(found[shallow], found[deep]) for shallow, deep in pairwise(found)))
 
 
-def batch_step(table, parameters, dataset):
-    """From the deepest network without batch norm to the shallowest with it, using the batch's statistics."""
-    plain, batch = kept(table, dataset), kept(table, dataset, "batch")
-    plain = plain.drop(columns=batch.columns)
-    if plain.shape[1] and batch.shape[1]:
-        return np.log2(ratio(plain.iloc[:, -1], batch.iloc[:, 0]))
-    return None
-
-
 def in_all(of):
     """The sample of the data set that shows it least, of samples ``of(table, dataset)``."""
 
@@ -122,13 +113,6 @@ STATEMENTS = [
         "set where it is smallest.",
         source="Figure 19, Section 7.2", of=least(factor, by_set), **HALVINGS,
         post_hoc="asked after it was seen that little is left to lose in percent",
-    ),
-    Statement(
-        "batch",
-        "With the batch's statistics, too, ResNet-50 starts with less alignment than VGG-16 (mean over the "
-        "data sets).",
-        source="Figure 19, Section 7.2", of=pooled(batch_step, by_set), ours=True, **HALVINGS,
-        post_hoc="asked after the areas with the batch's statistics had been seen",
     ),
     Statement(
         "poor", "An untrained network aligns less with the labels than the inputs: the best aligned one.",

@@ -96,10 +96,6 @@ STATEMENTS = [
         headline=True, **RULE,
     ),
     Statement(
-        "epoch-conv", "So it does in convolutional networks: the one with the lowest mean.",
-        source="Figure 6, first part of Approximation 1, Appendix B.5.1", of=least(of("epoch"), conv), **RULE,
-    ),
-    Statement(
         "initial-dense", "At initialisation -corr(Ỹ, w) is near 1 (above 0.9): the lowest data set.",
         source="Appendix B.5.1", of=least(before, dense), **RULE,
     ),

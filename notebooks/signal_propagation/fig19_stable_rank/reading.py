@@ -134,11 +134,6 @@ STATEMENTS = [
         source="Figure 20c", of=least(with_accuracy("correlation"), labels), **OF_R,
     ),
     Statement(
-        "alignment", "Networks with higher test accuracy have larger alignments (the weaker of the two).",
-        source="Figure 20a",
-        of=least(with_accuracy("alignment"), labels), **OF_R,
-    ),
-    Statement(
         "near-one", "In the best network a middle layer's correlation term is near 1 (above 0.9).",
         source="Figure 20c, Appendix G.1", of=highest_term, above=NEAR, matters=0.02, unit="of the term",
         because="a fifth of the distance from 0.9 to 1", bounds=(0, 1),

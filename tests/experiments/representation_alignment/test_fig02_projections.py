@@ -20,7 +20,7 @@ def table(computed):
     return computed(experiment, PARAMETERS)
 
 
-SHARES = ("aligned-after", "emerges", "real-labels")
+SHARES = ("aligned-after", "real-labels")
 claims, outcomes = judging.of(reading, PARAMETERS)
 
 

@@ -122,5 +122,5 @@ def test_one_step_in_which_a_relu_switched_does_not_decide_the_median():
     table = made_up()
     odd = (table["kind"] == "pair") & (table["step"] == 20)
     table.loc[odd, "new"] -= 1e-2 * table["sign"] * -1 * (1 + table["seed"] % 3)
-    claim = claims(table)["negative"]
+    claim = claims(table)["signs"]
     assert claim.outcome == HOLDS and claim.measured == pytest.approx(1, abs=0.05)

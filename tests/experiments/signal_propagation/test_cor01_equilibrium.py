@@ -118,13 +118,12 @@ def made_up(log_coefficient=4.5, forward=-2.0, backward=-3.0, growth=0.6, bend=0
         ({"backward": -2.9}, {"backward-rate": -2.9}),
         ({"forward": -1.8}, {"forward-rate": -1.8}),
         ({"growth": 0.75}, {"deep-slope": 0.75, "figure3-slope": 0.75}),
-        ({"bend": 0.05}, {"kappa": 0.1 * math.log(2)}),
     ],
 )
 def test_claims_find_known_constants(changes, measured):
     expected = {
         "forward-rate": -2.0, "backward-rate": -3.0, "lemma2-sign": 1.0, "deep-slope": 0.6,
-        "kappa": 0.0, "figure3-slope": 0.6,
+        "figure3-slope": 0.6,
     }  # fmt: skip
     claims = claims_of(made_up(**changes), epsilons=[0.9])
     found = {id: claim for id, claim in claims.items() if claim.outcome != "not run"}
