@@ -273,12 +273,6 @@ def test_the_committed_results_make_a_page(tmp_path):
     assert (tmp_path / "benchmarks" / "faster.svg").read_text().count("<svg") == 1
 
 
-def test_the_page_says_so_where_nothing_is_stored(tmp_path, monkeypatch):
-    monkeypatch.setattr(paths, "root", lambda: tmp_path)
-    bench_page.write(tmp_path)
-    assert bench_page.NOTHING in (tmp_path / "benchmarks.md").read_text()
-
-
 def test_exponent_errors_and_quantities():
     assert harness.exponent([1, 2, 4], [3, 12, 48]) == pytest.approx(2)
     assert harness.exponent([1, 2], [0, 1]) is None and harness.exponent([1, 2], [None, 1]) is None

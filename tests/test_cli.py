@@ -2,7 +2,6 @@
 
 import errno
 import fcntl
-import itertools
 import json
 import os
 import re
@@ -20,7 +19,7 @@ from alignbook import cli as entry, paths
 from companion import cli
 from companion.pages import page
 from companion.pages.reference import subcommands
-from tests.conftest import COMMAND, write_study
+from tests.conftest import COMMAND
 
 RUN = ("run", "fig99", "--no-notebook")
 
@@ -275,16 +274,6 @@ def test_a_truncated_archive_is_one_line_and_stores_nothing(here, tmp_path):
     status, _, err = here.call(*RUN, ALIGNBOOK_DATA=str(tmp_path))
     line = "alignbook: .*mnist.npz is no .npz archive, or cut off; replace or remove it"
     assert status == 2 and re.fullmatch(line, err.splitlines()[-1]) and not here.stored()
-
-
-def test_what_takes_long_says_how_far_it_is(here, capsys, monkeypatch):
-    """Reading every page may take a minute."""
-    write_study(here.root)
-    clock = itertools.count(0, 6)
-    monkeypatch.setattr(cli, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    rows, status = cli._of_every_notebook(lambda notebook: [notebook.name])
-    assert (rows, status) == (["toy/fig97_study", "toy/fig99_toy"], 0)
-    assert capsys.readouterr().err.splitlines()[0] == "0 of 2 notebooks read"
 
 
 # ---- in an interpreter of its own, which lists in no time ----

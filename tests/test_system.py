@@ -46,14 +46,3 @@ def test_what_is_not_there_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         system.exchange(new, tmp_path / "nothing")
     assert (new / "page").read_text() == "new"
-
-
-def test_a_system_without_locks_says_so_once(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(system, "fcntl", None)
-    system._say_that_nothing_is_locked.cache_clear()
-    for _ in range(2):
-        with system.locked(tmp_path / "lock"):
-            pass
-    assert capsys.readouterr().err.splitlines() == [
-        "alignbook: files cannot be locked on this system: run one command at a time"
-    ]

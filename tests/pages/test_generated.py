@@ -47,11 +47,6 @@ def test_the_contents_follow_the_file_and_forget_no_notebook():
     assert contents.files(TOC) == ["findings", "one/index", "one/b", "one/a", "two/index", "reference/index"]
 
 
-def test_the_contents_may_have_no_parts():
-    toc = "format: jb-book\nroot: index\nchapters: [{file: one/a}, {file: two/index}]"
-    assert yaml.safe_load(contents.staged(toc, books("one/a")))["chapters"] == [{"file": "one/a"}]
-
-
 def claims(*outcomes, headline=True, group=None, ours=False):
     made = []
     for number, outcome in enumerate(outcomes):
