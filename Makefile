@@ -27,7 +27,7 @@ endif
 .PHONY: book test test-all lab fuzz bench bench-list env lint clean
 
 book: $(READY)
-	@echo 'the book: about five minutes the first time, one or two when little has changed'
+	@echo 'the book: about six minutes the first time, two when little has changed'
 	@$(BIN)/alignbook book $(if $(PROFILE),--profile $(PROFILE))
 	@echo 'to change a figure: $(BIN)/alignbook run representation_alignment/fig04 -p spread=0.5 --open'
 

@@ -55,11 +55,12 @@ def test_float32_stays_close_to_float64():
 
 
 def test_he_initialisation_and_layout():
-    mlp = MLP(400, 300, 3, 10, torch_stream(2, "init"))
-    assert [tuple(w.shape) for w in mlp.weights] == [(300, 400), (300, 300), (10, 300)]
-    assert mlp.flat.numel() == 400 * 300 + 300 * 300 + 300 * 10
-    for weight in mlp.weights[:2]:  # the standard error of a variance is its sqrt(2 / entries)
-        assert weight.var() * weight.shape[1] / 2 == pytest.approx(1, abs=5 * (2 / weight.numel()) ** 0.5)
+    mlp, generator = MLP(40, 30, 3, 10, torch_stream(2, "init")), torch_stream(2, "init")
+    assert [tuple(weight.shape) for weight in mlp.weights] == [(30, 40), (30, 30), (10, 30)]
+    assert mlp.flat.numel() == 40 * 30 + 30 * 30 + 30 * 10
+    for weight, fan_in in zip(mlp.weights, (40, 30, 30), strict=True):
+        normal = torch.randn(weight.shape, generator=generator)
+        torch.testing.assert_close(weight, normal * (2 / fan_in) ** 0.5)
     mlp.flat.zero_()
     assert all(not weight.any() for weight in mlp.weights)
 
