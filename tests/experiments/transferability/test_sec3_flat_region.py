@@ -120,6 +120,12 @@ def made_up(held_out=0.02, cifar100=0.04, mnist=0.5, random=0.9, moved=2.0):
     )
 
 
+def test_ratios_are_in_doublings():
+    table = made_up(moved=8.0)
+    np.testing.assert_allclose(reading.moves_further(table, PARAMETERS, "cifar100"), 3, atol=0.05)
+    np.testing.assert_allclose(reading.steeper(made_up(random=0.25), PARAMETERS), 2, atol=0.05)
+
+
 def test_statements_come_out_either_way():
     assert set(outcomes(made_up(random=0.1)).values()) == {HOLDS}
     fails = outcomes(made_up(held_out=0.6, cifar100=0.7, mnist=0.02, random=4, moved=0.5))
