@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import queue
 import shutil
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -148,6 +149,7 @@ def _execute_all(books, judged, pages, progress):
     Raises AlignbookError, one line on all that fail.
     """
     counted, keys, waiting, errors = itertools.count(1), _Keys(), queue.SimpleQueue(), []
+    stopped = threading.Event()
     for book in books:
         waiting.put(book)
 
@@ -169,7 +171,7 @@ def _execute_all(books, judged, pages, progress):
 
     def work(_):
         with Kernel() as kernel:
-            while True:
+            while not stopped.is_set():
                 try:
                     one(waiting.get_nowait(), kernel)
                 except queue.Empty:
@@ -179,9 +181,12 @@ def _execute_all(books, judged, pages, progress):
 
     # The threads of kernels side by side would wait for each other.
     with system.environment(WORKER_ENVIRONMENT), ThreadPoolExecutor(WORKERS) as pool:
-        list(pool.map(work, range(WORKERS)))
+        try:
+            list(pool.map(work, range(WORKERS)))
+        finally:
+            stopped.set()  # after Ctrl-C no further page begins
     if errors:
-        raise AlignbookError("; ".join(map(str, errors)))
+        raise AlignbookError("; ".join(sorted(map(str, errors))))
 
 
 class _Keys:

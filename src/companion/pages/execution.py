@@ -7,6 +7,14 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import jupytext
+import nbformat
+import papermill
+from jupyter_client import AsyncKernelManager
+from jupyter_core.utils import run_sync
+from nbclient.exceptions import DeadKernelError
+from papermill.exceptions import PapermillExecutionError
+
 from alignbook import paths, system
 from alignbook.errors import AlignbookError, logged, on_one_line
 from companion.pages import render
@@ -45,8 +53,6 @@ class Kernel:
 
     def cleared(self, profile: str | None = None):
         """The kernel's manager, which papermill takes, once no name of the last notebook is left."""
-        from jupyter_core.utils import run_sync
-
         if self._manager is None:
             self._start()
         client = self._manager.client()
@@ -59,9 +65,6 @@ class Kernel:
         return self._manager
 
     def _start(self):
-        from jupyter_client import AsyncKernelManager
-        from jupyter_core.utils import run_sync
-
         clients = self._clients
 
         class Manager(AsyncKernelManager):
@@ -78,8 +81,6 @@ class Kernel:
 
     def end(self):
         """End the process; the next notebook starts another."""
-        from jupyter_core.utils import run_sync
-
         self._close_clients()
         if self._manager is not None:
             run_sync(self._manager.shutdown_kernel)(now=True)
@@ -117,8 +118,6 @@ def execute(notebook: notebooks.Notebook, values: dict, target: Path, kernel: Ke
     if kernel is None:
         with Kernel() as own:
             return execute(notebook, values, target, own)
-    import jupytext
-
     spec = parameters.read(notebook)
     try:
         text = jupytext.reads(notebook.text, fmt="md:myst")
@@ -139,10 +138,6 @@ def execute(notebook: notebooks.Notebook, values: dict, target: Path, kernel: Ke
 
 def _executed(notebook, text, kernel, profile):
     """The notebook ``text`` with its outputs; AlignbookError where it fails, and no kernel is left then."""
-    import papermill
-    from nbclient.exceptions import DeadKernelError
-    from papermill.exceptions import PapermillExecutionError
-
     try:
         return papermill.execute_notebook(  # to no file: it would write it twice a cell
             text,
@@ -195,8 +190,6 @@ def _as_stored(executed):
     differs from one execution to the next: times, and names of cells that were drawn at random. The warning
     of stale results goes, too: the page's first line says it.
     """
-    import nbformat
-
     executed.metadata.pop("papermill", None)
     for number, cell in enumerate(executed.cells):
         cell.metadata.pop("papermill", None)

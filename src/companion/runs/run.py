@@ -228,11 +228,6 @@ def most_faithful(notebook):
     return next((run for run in runs if run), None)
 
 
-def filed(notebook, profile):
-    """Whether the files of all jobs of ``notebook`` at ``profile`` are there, whatever is in them."""
-    return all(map(results.exists, jobs_of(notebook, parameters.resolve(notebook, profile))))
-
-
 def _run(notebook, profile, values, stored):
     near = profile or parameters.nearest_profile(notebook, values)
     fuller = getattr(notebook.experiment, "JOINED", {}).get(profile)
