@@ -362,22 +362,6 @@ def test_a_title_that_the_terminal_cannot_show(toys, monkeypatch):
         assert shown in terminal.buffer.getvalue().decode(encoding)
 
 
-def test_a_closed_standard_output_is_one_line(toys, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdout", None)
-    assert cli.main(["list"]) == 2
-    sys.stdout.close()
-    monkeypatch.undo()
-    assert capsys.readouterr().err == "alignbook: standard output is closed\n"
-
-
-def test_a_closed_standard_error_does_not_turn_to_standard_output(toys, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stderr", None)
-    assert cli.main(["show", "fig97"]) == 2
-    sys.stderr.close()
-    monkeypatch.undo()
-    assert capsys.readouterr().out == ""
-
-
 def test_figures_do_not_hang_on_the_shells_backend(toys, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "nonsense")
     assert _bookmaker() and "MPLBACKEND" not in os.environ

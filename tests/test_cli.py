@@ -19,7 +19,6 @@ from alignbook import cli as entry, paths
 from companion import cli
 from companion.pages import page
 from companion.pages.reference import subcommands
-from tests.conftest import COMMAND
 
 RUN = ("run", "fig99", "--no-notebook")
 
@@ -296,15 +295,6 @@ def test_a_closed_pipe_is_no_error_and_a_full_disk_is_one_line(checkout):
     with open("/dev/full", "w") as full:
         done = checkout.fresh("list", stdout=full)
     assert (done.returncode, done.stderr) == (2, "alignbook: No space left on device\n")
-
-
-def test_a_working_folder_that_is_gone_is_one_line(checkout):
-    gone = checkout.root / "gone"
-    gone.mkdir()
-    code = f"import os; os.rmdir({str(gone)!r}); {COMMAND}"
-    done = checkout.fresh("list", code=code, cwd=gone)
-    assert done.returncode == 2
-    assert done.stderr == "alignbook: the working folder is gone: cd to one that is there\n"
 
 
 # ---- with a notebook ----

@@ -8,7 +8,6 @@ import json
 import os
 import sys
 import warnings
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from alignbook import __version__, installed, paths, system
@@ -26,18 +25,11 @@ GROUPS = {
 
 def main(arguments=None):
     """Run the command; the exit status is 0, 2 for bad input, or 1 for a failed build or verification."""
-    if _closed_streams():
-        print("alignbook: standard output is closed", file=sys.stderr)
-        return 2
-    if why := installed.only_in_checkout(sys.argv[1:] if arguments is None else arguments):
-        print(f"alignbook: {why}", file=sys.stderr)
-        return 2
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal's encoding lacks
     options, unknown = _parser().parse_known_args(arguments)
     if unknown:
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    if not _has_folder():
-        print("alignbook: the working folder is gone: cd to one that is there", file=sys.stderr)
-        return 2
     atexit.register(gc.freeze)  # looking for garbage in what torch and pandas leave takes most of a second
     warnings.showwarning = _show_warning
     paths.settle()
@@ -66,28 +58,6 @@ def main(arguments=None):
         print(f"alignbook: {where}{error.strerror or on_one_line(error)}", file=sys.stderr)
         _close_stdout()
         return 2
-
-
-def _closed_streams():
-    """Open standard streams that are closed on nothing; whether standard output was.
-
-    The next file to be opened would take the number of a closed one, and what is printed there.
-    """
-    without_output = sys.stdout is None
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # the lowest number that is free
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal's encoding lacks
-    return without_output
-
-
-def _has_folder():
-    """Whether the working folder is there: somebody may have removed it."""
-    try:
-        return bool(os.getcwd())
-    except FileNotFoundError:
-        return False
 
 
 def _close_stdout():
@@ -124,8 +94,8 @@ def _parser():
     probe = command(_probe, "measure a network of your own with the papers' instruments", as_json=False)
     _probe_arguments(probe)
     compare = command(_compare, "compare two reports of probes", as_json=False)
-    compare.add_argument("first", metavar="A", help="a report.json, or the folder that holds it")
-    compare.add_argument("second", metavar="B", help="the other")
+    compare.add_argument("first", type=Path, metavar="A", help="a report.json, or the folder that holds it")
+    compare.add_argument("second", type=Path, metavar="B", help="the other")
     compare.add_argument("--out", type=Path, metavar="FOLDER", help="where the page of both goes")
     fetch = command(_fetch, "download data sets; without names, list them and where they lie")
     fetch.add_argument("names", nargs="*", metavar="NAME", help="e.g. cifar10")
@@ -136,11 +106,15 @@ def _parser():
 
 
 def _listed(commands):
-    """The commands of ``GROUPS`` with what they do, for --help."""
+    """The commands of ``GROUPS`` that are at hand with what they do, for --help."""
     lines = []
     for group, names in GROUPS.items():
-        lines += [f"{group}:", *(f"  {name:8} {commands[name].description}" for name in names), ""]
-    lines.append("alignbook run fig10 -p seeds=3 --open   # change a number and see the figure move")
+        if known := [name for name in names if name in commands]:
+            lines += [f"{group}:", *(f"  {name:8} {commands[name].description}" for name in known), ""]
+    if "run" in commands:
+        lines.append("alignbook run fig10 -p seeds=3 --open   # change a number and see the figure move")
+    else:
+        lines.append("The commands that run the book stand in a clone of its repository.")
     lines.append("alignbook COMMAND --help                # what else a command takes")
     return "\n".join(lines)
 
@@ -153,7 +127,7 @@ def _probe_arguments(probe):
         "Face's; or weights (a file or folder)",
     )
     probe.add_argument(
-        "--arch", help="the network that weights belong to: torchvision's name, or module:callable"
+        "--arch", help="the network that weights belong to: torchvision:resnet18, or module:callable"
     )
     probe.add_argument(
         "--before", action="append", metavar="NETWORK",
@@ -178,7 +152,7 @@ def _data_arguments(probe):
     probe.add_argument(
         "--size",
         type=count,
-        help="resize images to so many pixels a side (default: 224 in a folder of larger or unequal images)",
+        help="resize images to so many pixels a side",
     )
     probe.add_argument(
         "--mean",
@@ -252,57 +226,26 @@ def _fetched(name):
 
 
 def _compare(options):
-    reports = [_report(options.first), _report(options.second)]
-    if None in reports:
-        raise AlignbookError("compare takes two reports of probes: a report.json, or a folder that holds one")
-    return _compare_probes(reports, options.out)
-
-
-def _report(path):
-    """The file of a probe's report, or None."""
-    path = Path(path) / "report.json" if Path(path).is_dir() else Path(path)
-    return path if path.suffix == ".json" and path.is_file() else None
-
-
-def _compare_probes(reports, out):
-    """What ``alignbook.compare`` does, of two reports."""
+    """What ``alignbook.compare`` does, of two stored reports."""
     from alignbook.probing import Probe, compare
 
-    names = [path.parent.name or path.stem for path in map(Path.absolute, reports)]
+    reports = [path / "report.json" if path.is_dir() else path for path in (options.first, options.second)]
+    names = [path.absolute().parent.name for path in reports]
     names = names if len({*names}) > 1 else ["A", "B"]
     both = compare(**dict(zip(names, map(Probe.from_json, reports), strict=True)))
-    print(both if out is None else _written(both, out, " and ".join(names)))
+    print(both if options.out is None else _written(both, options.out, " and ".join(names)))
 
 
 def _probe(options):
-    with _no_empty_folder(options.out):
-        if why := system.unwritable(options.out):
-            raise AlignbookError(f"cannot write to {paths.shown(options.out)}: {why}")
-        _probed(options)
-
-
-@contextmanager
-def _no_empty_folder(folder):
-    """Where what is inside fails, a folder that it has made goes again unless something is in it."""
-    there = folder.exists()
-    try:
-        yield
-    except BaseException:
-        if not there:
-            with suppress(OSError):
-                folder.rmdir()
-        raise
-
-
-def _probed(options):
     from alignbook.probing import probe, sources
 
+    _require_writable(options.out)
     asked = options.arch, system.to_stderr
     model = sources.network(options.network, *asked)
     before = {name: sources.earlier(name, *asked) for name in options.before or ()}
     inputs, targets = sources.examples(
         options.data, options.count, split=options.split, size=options.size, seed=options.seed,
-        mean=options.mean, std=options.std, say=system.to_stderr,
+        mean=options.mean, std=options.std,
     )  # fmt: skip
     try:
         result = probe(
@@ -325,14 +268,18 @@ def _probed(options):
     print(_written(result, options.out, f"{options.network} on {options.data}"))
 
 
+def _require_writable(folder):
+    if why := system.unwritable(folder):
+        raise AlignbookError(f"cannot write to {paths.shown(folder)}: {why}")
+
+
 def _one_or_more(values, otherwise):
     return otherwise if not values else values[0] if len(values) == 1 else values
 
 
 def _written(probe, folder, title):
     """Write the report into ``folder``; the path of the page, or of the numbers without matplotlib."""
-    if why := system.unwritable(folder):
-        raise AlignbookError(f"cannot write to {paths.shown(folder)}: {why}")
+    _require_writable(folder)
     probe.to_json(folder / "report.json")
     try:
         probe.to_html(folder / "report.html", title)

@@ -1,6 +1,5 @@
 """The package without its book: installed from a wheel, no notebooks beside it."""
 
-import importlib.metadata
 import importlib.util
 import os
 from contextlib import contextmanager
@@ -8,8 +7,6 @@ from pathlib import Path
 
 from alignbook import paths
 
-# Commands of the book, which stand in its checkout, in src/companion.
-BOOK = ("list", "show", "run", "book", "claims", "status", "verify", "decide")
 # What an optional package is imported as → the extra that brings it.
 EXTRAS = {
     "distributed": "cluster", "IPython": "book", "ipykernel": "book", "jupyter_client": "book",
@@ -36,17 +33,6 @@ def has_companion():
     return importlib.util.find_spec("companion") is not None
 
 
-def only_in_checkout(arguments):
-    """Where to get the book's command that ``arguments`` begin with, if it is not at hand; or None."""
-    if has_companion() or not arguments or arguments[0] not in BOOK:
-        return None
-    where = address("Repository")
-    return (
-        f"{arguments[0]} works on the book's notebooks, which the installed package lacks: clone the "
-        f"project's repository{f' ({where})' if where else ''} and call make there"
-    )
-
-
 def missing(error):
     """One line for a ModuleNotFoundError of an optional package; None where it is another one."""
     name = (error.name or "").partition(".")[0]
@@ -64,12 +50,3 @@ def extras():
         if line is None or str(error) == line:
             raise
         raise ModuleNotFoundError(line, name=error.name) from None
-
-
-def address(label):
-    """The address under ``label`` in ``[project.urls]`` of pyproject.toml; None where there is none."""
-    try:
-        told = importlib.metadata.metadata("alignbook").get_all("Project-URL") or []
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    return dict(entry.split(", ", 1) for entry in told).get(label)
