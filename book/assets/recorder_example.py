@@ -33,5 +33,4 @@ for n in range(2001):
     optimiser.zero_grad()
     loss.backward()
     optimiser.step()
-recorder.to_csv("recorder-example.csv")
-print(recorder.costs)
+recorder.table.to_csv("recorder-example.csv", index=False)

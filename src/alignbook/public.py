@@ -34,7 +34,7 @@ from alignbook.metrics.weight_deviation import WeightDeviation
 from alignbook.probing.copies import measured, placed, require_steady, unwrapped
 from alignbook.probing.curvature import asymmetry
 from alignbook.probing.data import gathered
-from alignbook.probing.layers import reading
+from alignbook.probing.layers import watching
 from alignbook.probing.network import Network
 from alignbook.probing.parameters import TRAINABLE
 from alignbook.probing.task import settled
@@ -147,7 +147,7 @@ def tangent_alignment(
         alignments = metrics.tangent_alignment(network, inputs, labels)
         if not train:
             raise ValueError("no layer's weight trains: parameters='all' takes all of them")
-        with torch.no_grad(), reading(layers, lambda layer, _: order.append(layer)):
+        with torch.no_grad(), watching(layers, lambda layer, _: order.append(layer)):
             network(inputs[:1])
     return alignments[[layer in train for layer in order]]
 

@@ -22,37 +22,32 @@ TOLERANCE = 1e-2
 SYMMETRIC = 1e-2  # of a product's length by which uᵀ H v and vᵀ H u may differ: far above rounding
 
 
-def curvature(network, task, rows, seed, layers=None):
+def curvature(network, task, rows, seed, layers=None, k=K, tolerance=TOLERANCE, basis=BASIS, vectors=TRACE):
     """The eigenvalues of largest magnitude of the loss's Hessian and its trace (ICLR 2020, Figure 3a).
 
     Returns one row per eigenvalue: ``index`` from 1, ``eigenvalue``, ``residual``, ``converged``; and in all
-    rows ``trace``, ``trace_low`` and ``trace_high`` (95 % interval over random vectors of signs, Hutchinson
-    1990), ``trace_vectors``.
+    rows ``trace``, ``trace_low`` and ``trace_high`` (95 % interval over random ``vectors`` of signs,
+    Hutchinson 1990), ``trace_vectors``; without vectors no trace.
     """
-    size = sum(p.numel() for p in network.parameters() if p.requires_grad)
-    basis = max(LEAST_BASIS, min(BASIS, int(HELD / (4 * max(size, 1)))))
-    k = min(K, basis - LEAST_BASIS + 1)
-    product, pairs = eigenpairs(network, task, rows, seed, k, TOLERANCE, basis, PRODUCTS)
-    columns = {"index": range(1, k + 1), "eigenvalue": pairs.values, "residual": pairs.residuals}
-    table = pd.DataFrame(columns).assign(converged=pairs.converged)
-    del pairs
-    table = table.assign(**trace(product, seed))
-    line = asymmetry(product, seed)
-    table.attrs["said"] = [line] if line else []
-    return table
-
-
-def eigenpairs(network, task, rows, seed, k, tolerance, basis, products):
-    """(the :class:`Product`, what :func:`.lanczos` returns for k eigenvalues)."""
     rows = task.labelled(rows)
     if not len(rows):
         raise DoesNotApply("none of these examples has a class")
+    size = sum(p.numel() for p in network.parameters() if p.requires_grad)
+    basis = max(LEAST_BASIS, min(basis, int(HELD / (4 * max(size, 1)))))
+    k = min(k, basis - LEAST_BASIS + 1)
     product = Product(network, task, rows, least=k + 1)
     if product.hessian.total <= 10 * k:
         raise DoesNotApply("the network has too few parameters")
-    return product, lanczos(
-        product, product.size, k, tolerance, basis, products, seed, product.dtype, product.device
-    )
+    options = (tolerance, basis, PRODUCTS, seed, product.dtype, product.device)
+    pairs = lanczos(product, product.size, k, *options)
+    columns = {"index": range(1, k + 1), "eigenvalue": pairs.values, "residual": pairs.residuals}
+    table = pd.DataFrame(columns).assign(converged=pairs.converged)
+    del pairs  # its vectors, before the trace takes as many
+    if vectors:
+        table = table.assign(**trace(product, seed, vectors))
+    line = asymmetry(product, seed)
+    table.attrs["said"] = [line] if line else []
+    return table
 
 
 class Product:
@@ -102,7 +97,7 @@ def _signs(product, draw):
     return signs.to(product.device)
 
 
-def trace(product, seed, count=TRACE):
+def trace(product, seed, count):
     """{trace, trace_low, trace_high, trace_vectors}: the mean of vᵀ H v over vectors v of random signs."""
     from scipy.special import stdtrit
 

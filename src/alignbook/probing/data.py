@@ -6,7 +6,6 @@ Of data with a length examples are read that lie evenly from first to last, the 
 import hashlib
 import inspect
 import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Number
@@ -340,13 +339,9 @@ def tensor(values, what):
         if array.dtype.kind not in "biuf":
             kind = {"U": "text", "S": "bytes"}.get(array.dtype.kind, "rows of different lengths, or objects")
             raise ValueError(f"{what} holds {kind}, not numbers")
-        if array.dtype.kind == "f" and array.dtype.itemsize > 8:
-            array = array.astype(np.float64)
-        elif array.dtype.kind == "u" and array.dtype.itemsize > 1:
-            array = array.astype(np.int64)
-        native = array.astype(array.dtype.newbyteorder("="), copy=False)
-        with warnings.catch_warnings(action="ignore"):  # of arrays that are read-only: nothing writes to them
-            dense = torch.from_numpy(np.ascontiguousarray(native))
+        wide = array.dtype.kind == "u" and array.dtype.itemsize > 1  # which PyTorch does little with
+        kind = np.int64 if wide else array.dtype.newbyteorder("=")
+        dense = torch.from_numpy(np.array(array, kind, order="C"))
     if dense.is_complex() or dense.is_quantized or dense.layout != torch.strided:
         raise ValueError(f"{what} is {dense.dtype}, {dense.layout}: a dense tensor of real numbers will do")
     if dense.ndim == 0:

@@ -10,11 +10,19 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook.metrics import misalignment, misalignment_basis, patch_covariance, transfer_function
+from alignbook.metrics import (
+    misalignment,
+    misalignment_basis,
+    patch_covariance,
+    transfer_function,
+    weight_deviation,
+)
 from alignbook.seeding import numpy_stream, torch_stream
 
+from . import weights
 from .errors import DoesNotApply
 from .layers import Layers
+from .parameters import matches
 from .tangents import NONE, named_weights
 
 BASES = 20
@@ -93,19 +101,19 @@ def slice_(network, task, rows, seed, layers=None, radius=0.1, points=21):
     Weights of two and more dimensions that train move; a filter is what one output channel or unit reads.
     Returns ``alpha`` from -radius to radius and ``loss``. The copy is moved and put back, bit for bit.
     """
-    weights = list(named_weights(network.model).values())
-    if not weights:
+    moving = list(named_weights(network.model).values())
+    if not moving:
         raise DoesNotApply(NONE)
-    generator, start = torch_stream(seed, "probe", "slice"), [w.clone() for w in weights]
-    direction = [_filters_like(w, generator) for w in weights]
+    generator, start = torch_stream(seed, "probe", "slice"), [w.clone() for w in moving]
+    direction = [_filters_like(w, generator) for w in moving]
     alphas, losses = np.linspace(-radius, radius, points), []
     try:
         for alpha in alphas:
-            for w, middle, step in zip(weights, start, direction, strict=True):
+            for w, middle, step in zip(moving, start, direction, strict=True):
                 torch.add(middle, step, alpha=float(alpha), out=w)
             losses.append(mean_loss(network, task, rows)[0])
     finally:
-        for w, middle in zip(weights, start, strict=True):
+        for w, middle in zip(moving, start, strict=True):
             w.copy_(middle)
     return pd.DataFrame({"alpha": alphas, "loss": losses})
 
@@ -115,6 +123,29 @@ def _filters_like(weight, generator):
     drawn = torch.randn(weight.shape, generator=generator).to(weight).flatten(1)
     norms = weight.flatten(1).norm(dim=1, keepdim=True) / drawn.norm(dim=1, keepdim=True)
     return (norms * drawn).view_as(weight)
+
+
+def deviation(start, model, layers=None):
+    """How far each weight has moved since the state dict ``start`` (ICLR 2020, Section 3).
+
+    Returns a row for each weight that both have: ``layer``, ``parameter``, ``deviation``, and ``relative``
+    to the norm at the start. ``.attrs["said"]`` has lines on what they do not share.
+    """
+    if not (named := named_weights(model)):
+        raise DoesNotApply(NONE)
+    both, apart = weights.shared(start, model.state_dict())
+    full = {whose: ".".join(part for part in whose if part != "(network)") for whose in named}
+    wanted = {whose: name for whose, name in full.items() if name in both and matches(whose[0], layers)}
+    if not wanted:
+        raise DoesNotApply("the two networks share no weights")
+    before, now = ({name: both[name][i] for name in wanted.values()} for i in (0, 1))
+    moved = weight_deviation(before, now).layers
+    norms = [float(before[name].double().norm()) for name in wanted.values()]
+    rows = pd.DataFrame(list(wanted), columns=["layer", "parameter"])
+    rows["deviation"] = list(moved.values())
+    rows["relative"] = [d / n if n else math.nan for d, n in zip(moved.values(), norms, strict=True)]
+    rows.attrs["said"] = apart
+    return rows
 
 
 @torch.no_grad()

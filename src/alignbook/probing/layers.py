@@ -123,8 +123,7 @@ class Layers:
 
     @torch.no_grad()
     def _run(self, call, rows, length, keep):
-        watch = returning if self.returned else reading
-        with watch(self.modules, keep):
+        with watching(self.modules, keep, self.returned):
             beside = call(rows, length) or {}
         for name, values in beside.items():
             keep(name, values)
@@ -198,31 +197,21 @@ def values_of(thing):
 
 
 @contextmanager
-def reading(modules, keep):
-    """Inside, ``keep(name, what it reads)`` is called as each of the ``modules`` {module: name} runs."""
+def watching(modules, keep, returned=False):
+    """Inside, ``keep(name, what it reads, or returns)`` is called as each of {module: name} runs."""
 
-    def entering(name):
-        def hook(module, given, named):
-            keep(name, given[0] if given else next(iter(named.values()), None))
+    def before(name):
+        return lambda _, given, named: keep(name, given[0] if given else next(iter(named.values()), None))
 
-        return hook
+    def after(name):
+        return lambda _, given, output: keep(name, output)
 
-    handles = [m.register_forward_pre_hook(entering(name), with_kwargs=True) for m, name in modules.items()]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-@contextmanager
-def returning(modules, keep):
-    """Inside, ``keep(name, what it returns)`` is called as each of the ``modules`` {module: name} has run."""
-
-    def leaving(name):
-        return lambda module, given, output: keep(name, output)
-
-    handles = [module.register_forward_hook(leaving(name)) for module, name in modules.items()]
+    handles = [
+        module.register_forward_hook(after(name))
+        if returned
+        else module.register_forward_pre_hook(before(name), with_kwargs=True)
+        for module, name in modules.items()
+    ]
     try:
         yield
     finally:

@@ -5,18 +5,15 @@ import math
 import pandas as pd
 import torch
 
-from alignbook.errors import on_one_line
-from alignbook.metrics import weight_deviation
-
-from . import budget, weights
+from . import budget
 from .curvature import curvature
 from .data import leaves
-from .errors import DoesNotApply
+from .errors import DoesNotApply, why
 from .features import features
-from .instruments import PATCH_IMAGES, filters, mean_loss, slice_
-from .parameters import described, matches
+from .instruments import PATCH_IMAGES, deviation, filters, mean_loss, slice_
+from .parameters import described
 from .result import Probe
-from .tangents import NONE, named_weights, tangent
+from .tangents import tangent
 from .task import Task, settled
 
 # name -> (function, how many examples it takes at most), what mostly takes little time first: each has its
@@ -74,9 +71,9 @@ class Session:
             self._losses()
 
     def _breaks(self, who, error):
-        self.broken[who] = _why(error)
+        self.broken[who] = why(error)
         if who == "network" and not isinstance(error, DoesNotApply):
-            self.failed = _why(error)
+            self.failed = why(error)
 
     def _try(self, who, network, loss):
         outputs, lines = network.tried(network.few)
@@ -92,20 +89,19 @@ class Session:
 
     def _losses(self):
         """Loss and accuracy of each network, on as many examples as fit into a tenth of the time."""
-        rows, n = self.rows[:FACTS], None
+        rows = None
         for who, network in self._whole().items():
 
-            def known(count, network=network):
-                return mean_loss(network, self.task, budget.spread(rows, count))
+            def facts(rows, network=network):
+                return mean_loss(network, self.task, rows)
 
             try:
-                if n is None:
-                    (value, right), n = budget.within(known, len(rows), 6 * self.minutes)
+                if rows is None:
+                    (value, right), rows = self._planned("loss", facts, FACTS, 6 * self.minutes)
                 else:
-                    value, right = known(n)
-                self.notes["loss"] = self._note(n, FACTS)
+                    value, right = facts(rows)
             except Exception as error:
-                self.left_out[f"loss of {who}"] = _why(error)
+                self.left_out[f"loss of {who}"] = why(error)
                 if who == "network":
                     self._breaks(who, error)
                 continue
@@ -113,7 +109,7 @@ class Session:
             if right is not None:
                 self.facts[who]["accuracy"] = right
             elif not self.task.classes and self.task.own is None:
-                spread = self.task.spread(budget.spread(rows, n))
+                spread = self.task.spread(rows)
                 self.facts[who]["R²"] = 1 - value / spread if spread else math.nan
 
     def _whole(self):
@@ -130,43 +126,47 @@ class Session:
         for who, network in networks.items():
             if self.report is not None:
                 self.report(f"{name} of {'the network' if who == 'network' else who}")
+
+            def measured(rows, network=network):
+                return instrument(network, self.task, rows, self.seed, layers=self.layers)
+
             try:
                 if rows is None:
-                    table, rows = self._first(name, instrument, network, most, share)
+                    table, rows = self._planned(name, measured, most, share)
+                    self.taken[name] = len(rows)
                 else:
-                    table = instrument(network, self.task, rows, self.seed, layers=self.layers)
+                    table = measured(rows)
             except Exception as error:  # a reader's own code, or a number that is none
-                self.left_out[name if who == "network" else f"{name} of {who}"] = _why(error)
+                self.left_out[name if who == "network" else f"{name} of {who}"] = why(error)
                 if who == "network":
                     return
                 continue
             whose = "" if who == "network" else f" ({who})"
             self.said += [f"{name}{whose}: {line}" for line in table.attrs.pop("said", [])]
-            for layer, why in table.attrs.pop("left_out", {}).items():
-                if self.left_out.get(f"{name} of {layer}") != why:
-                    self.left_out[f"{name} of {layer}{whose}"] = why
+            for layer, reason in table.attrs.pop("left_out", {}).items():
+                if self.left_out.get(f"{name} of {layer}") != reason:
+                    self.left_out[f"{name} of {layer}{whose}"] = reason
             tables.append(table.assign(network=who))
-        self.left_out |= {f"{name} of {who}": why for who, why in self.broken.items()}
+        self.left_out |= {f"{name} of {who}": reason for who, reason in self.broken.items()}
         self._keep(name, tables)
 
     def _keep(self, name, tables):
         whose = {} if name in ("filters", "features") else {"parameters": described(self.parameters)}
         self.tables[name] = pd.concat(tables, ignore_index=True).assign(**whose)
 
-    def _first(self, name, instrument, network, most, share):
-        """(table, rows) of the network itself, on which the number of examples is planned."""
+    def _planned(self, name, measure, most, seconds):
+        """(what ``measure(rows)`` returns, rows): of the network itself, on as many as the time allows."""
         rows = budget.spread(self.rows, min(most, len(self.rows), self.examples or most))
 
-        def measured(n):
-            some = budget.spread(rows, n)
-            return instrument(network, self.task, some, self.seed, layers=self.layers)
+        def of_some(n):
+            return measure(budget.spread(rows, n))
 
         if self.examples is None:
-            table, n = budget.within(measured, len(rows), share)
+            value, n = budget.within(of_some, len(rows), seconds)
         else:
-            table, n = measured(len(rows)), len(rows)
-        self.taken[name], self.notes[name] = n, self._note(n, most)
-        return table, budget.spread(rows, n)
+            value, n = of_some(len(rows)), len(rows)
+        self.notes[name] = self._note(n, most)
+        return value, budget.spread(rows, n)
 
     def _note(self, n, most):
         """How many examples were seen, and why no more."""
@@ -189,11 +189,11 @@ class Session:
         tables = []
         for who, state in states.items():
             try:
-                rows, apart = _deviation(state, self.networks["network"].model, self.layers)
+                rows = deviation(state, self.networks["network"].model, self.layers)
+                self.said += [f"since {who}: {line}" for line in rows.attrs.pop("said")]
                 tables.append(rows.assign(network="network", since=who))
-                self.said += [f"since {who}: {line}" for line in apart]
             except Exception as error:
-                self.left_out["deviation" if len(states) == 1 else f"deviation of {who}"] = _why(error)
+                self.left_out["deviation" if len(states) == 1 else f"deviation of {who}"] = why(error)
         if tables:
             self._keep("deviation", tables)
 
@@ -210,27 +210,3 @@ class Session:
         tables = {name: self.tables[name] for name in instruments if name in self.tables}
         said = tuple(dict.fromkeys(self.said))
         return Probe(self.facts, tables, self.left_out, self.taken, self.notes, said, self.data.digest, made)
-
-
-def _deviation(state, model, layers):
-    """(a row for each weight that both have, lines on what they do not share)."""
-    both, apart = weights.shared(state, model.state_dict())
-    if not (named := named_weights(model)):
-        raise DoesNotApply(NONE)
-    full = {whose: ".".join(part for part in whose if part != "(network)") for whose in named}
-    wanted = {w: name for w, name in full.items() if name in both and matches(w[0], layers)}
-    if not wanted:
-        raise DoesNotApply("the two networks share no weights")
-    before, now = ({name: both[name][i] for name in wanted.values()} for i in (0, 1))
-    moved = weight_deviation(before, now).layers
-    norms = [float(before[name].double().norm()) for name in wanted.values()]
-    rows = pd.DataFrame(list(wanted), columns=["layer", "parameter"])
-    rows["deviation"] = list(moved.values())
-    rows["relative"] = [d / n if n else math.nan for d, n in zip(moved.values(), norms, strict=True)]
-    return rows, apart
-
-
-def _why(error):
-    """One line; with the kind of error where the message alone says little."""
-    plain = isinstance(error, DoesNotApply | ValueError | RuntimeError)
-    return on_one_line(error if plain and str(error) else f"{type(error).__name__}: {error}").rstrip(".")

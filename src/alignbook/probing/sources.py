@@ -19,8 +19,6 @@ from alignbook.errors import AlignbookError, on_one_line
 from . import weights
 from .data import cast, tensor
 
-SIDE = 224  # pixels of a folder's images that are larger, or of several sizes, unless told otherwise
-
 
 def network(source, arch=None, say=None):
     """The network that ``source`` names.
@@ -29,59 +27,54 @@ def network(source, arch=None, say=None):
         returns an nn.Module, or ``module:network`` that is one (the working directory is searched first); a
         folder that Hugging Face's ``save_pretrained`` wrote, with its ``config.json``; a file or folder of
         weights (see :func:`alignbook.probing.weights.read`).
-    arch : the network that the weights belong to: torchvision's name, e.g. ``resnet18``, or
-        ``module:callable``.
+    arch : the network that the weights belong to, in one of the first two forms.
     say : callable (line), for weights that are left over.
 
     Raises AlignbookError, one line, for whatever goes wrong.
     """
     path = Path(source)
-    if path.exists():
-        if arch is None and (path / "config.json").is_file():
-            return _hugging_face(path)
-        state = weights.read(path)
-        if arch is None:
-            raise AlignbookError(
-                f"{source} holds weights only: say of which network, by --arch, a name of torchvision's or "
-                "module:callable"
-            )
-        plain = _called(arch) if ":" in arch else _with_head_of(arch, state)
-        state, left = weights.matched(state, plain.state_dict())
-        filled, why = weights.filled(plain, state)
-        if filled is None:
-            raise AlignbookError(f"{source} does not fit the network: {why}")
-        if left and say is not None:
-            say(f"{source}: {left}")
-        return filled
+    if not path.exists():
+        return _of_name(source)
+    if arch is None and (path / "config.json").is_file():
+        return _hugging_face(path)
+    state = weights.read(path)
+    if arch is None:
+        raise AlignbookError(
+            f"{source} holds weights only: say of which network, by --arch, e.g. torchvision:resnet18 or "
+            "module:callable"
+        )
+    sized = [value for value in state.values() if value.ndim]
+    plain = _of_name(arch, len(sized[-1]) if sized else None)  # the head's bias comes last
+    state, left = weights.matched(state, plain.state_dict())
+    filled, why = weights.filled(plain, state)
+    if filled is None:
+        raise AlignbookError(f"{source} does not fit the network: {why}")
+    if left and say is not None:
+        say(f"{source}: {left}")
+    return filled
+
+
+def _of_name(source, classes=None):
+    """A library's network, with so many classes, or the reader's own."""
     library, _, name = source.partition(":")
-    if library in ("torchvision", "timm") and name and not name.startswith("models."):
-        return _of_library(library, name)
-    return _called(source)
-
-
-def _of_library(library, name, **options):
-    """The network of this name, at random weights: nothing is downloaded."""
+    if library not in ("torchvision", "timm") or name.startswith("models."):
+        return _called(source)
+    options = {} if classes is None else {"num_classes": classes}
     try:
         import_torchvision()
         if library == "timm":
             import timm
 
-            return _tried(lambda: timm.create_model(name, pretrained=False), f"timm has no network {name!r}")
-        from torchvision.models import get_model, get_model_builder
+            make, known = timm.create_model, {"pretrained": False}
+        else:
+            from torchvision.models import get_model as make, get_model_builder
+
+            builder = _tried(lambda: get_model_builder(name), f"torchvision has no network {name!r}")
+            known = {"weights": None, "weights_backbone": None}
+            known = {key: None for key in known if key in inspect.signature(builder).parameters}
     except ImportError:
         raise AlignbookError(f"{library}:{name} needs {library}") from None
-    missing = f"torchvision has no network {name!r}"
-    known = inspect.signature(_tried(lambda: get_model_builder(name), missing)).parameters
-    inner = {"weights_backbone": None} if "weights_backbone" in known else {}
-    return _tried(lambda: get_model(name, weights=None, **inner, **options), f"{name} cannot be made")
-
-
-def _with_head_of(arch, state):
-    """torchvision's network of this name, with as many classes as the weights have."""
-    sized = [value for value in state.values() if getattr(value, "ndim", 0)]
-    if not sized:
-        raise AlignbookError("the weights hold single numbers only")
-    return _of_library("torchvision", arch, num_classes=len(sized[-1]))  # the head's bias comes last
+    return _tried(lambda: make(name, **known, **options), f"{source} cannot be made")
 
 
 def _hugging_face(folder):
@@ -143,7 +136,7 @@ def _tried(action, what):
         raise AlignbookError(f"{what}: {type(error).__name__}: {on_one_line(error)}") from None
 
 
-def examples(source, n, *, split="test", size=None, seed=0, mean=None, std=None, say=None):
+def examples(source, n, *, split="test", size=None, seed=0, mean=None, std=None):
     """(inputs (n, …), targets): ``n`` of them, drawn by ``seed``; fewer where there are fewer.
 
     source : an image set of ours (:func:`alignbook.load`, ``split`` of it); an ``.npz`` archive with ``x``
@@ -151,14 +144,12 @@ def examples(source, n, *, split="test", size=None, seed=0, mean=None, std=None,
     Images (ours, uint8 arrays (n, H, W) or (n, H, W, channels), and folders) become (n, C, H, W) in [-1, 1],
     or with ``mean`` and ``std``, a number or one for each channel, what lies in [0, 1] less mean over std.
     Other arrays stay as they are: floats, or integers such as the numbers of words.
-    size : images are resized so that they are square, of so many pixels to a side. Without it, a folder's are
-        where they differ in size, or are larger than ``SIDE``.
-    say : callable (line), where a folder's images are resized though nobody asked.
+    size : images are resized so that they are square, of so many pixels to a side.
     Raises AlignbookError, one line, for whatever goes wrong.
     """
     path = Path(source)
     if path.is_dir():
-        images, targets = _folder(path, n, seed, size, say)
+        images, targets = _folder(path, n, seed, size)
     elif path.suffix == ".npz":
         images, targets = _archive(path, n, seed)
         if images.dtype != torch.uint8:
@@ -216,7 +207,7 @@ def _archive(path, n, seed):
     return x.contiguous(), y if y.is_floating_point() else y.long()
 
 
-def _folder(path, n, seed, size, say):
+def _folder(path, n, seed, size):
     """(bytes (n, 3, H, W), classes)."""
     try:
         import_torchvision()
@@ -229,12 +220,9 @@ def _folder(path, n, seed, size, say):
 
     def read():
         pairs = [images[i] for i in chosen]
-        side, sizes = size, {image.size for image, _ in pairs}
-        if size is None and (len(sizes) > 1 or max(map(max, sizes)) > SIDE):
-            side = SIDE
-            if say is not None:
-                say(f"{path}: images are resized to {SIDE}×{SIDE} (--size)")
-        resized = [functional.resize(i, (side, side)) if side else i for i, _ in pairs]
+        if size is None and len({image.size for image, _ in pairs}) > 1:
+            raise AlignbookError(f"{path} holds images of several sizes: choose one with --size")
+        resized = [functional.resize(i, (size, size)) if size else i for i, _ in pairs]
         labels = torch.tensor([label for _, label in pairs])
         return torch.stack([functional.pil_to_tensor(image) for image in resized]), labels
 

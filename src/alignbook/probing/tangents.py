@@ -18,7 +18,7 @@ from alignbook.seeding import torch_stream
 from .budget import positions
 from .errors import DoesNotApply
 from .features import labels
-from .layers import reading
+from .layers import watching
 from .network import HELD, Direct, Signal
 from .parameters import matches
 
@@ -127,7 +127,7 @@ def _exact(network, task, rows, outputs, shuffle, layers):
     if shuffle is not None:
         chance = tangent_alignment(direct, inputs, classes[shuffle.to(classes.device)])
     modules = {m: name for m, name in network.names().items() if isinstance(m, nn.Linear | nn.Conv2d)}
-    with reading(modules, lambda name, _: called.append(name)):
+    with watching(modules, lambda name, _: called.append(name)):
         network(rows[:1])
     table = pd.DataFrame({"layer": called, "parameter": "weight", "alignment": alignment, "chance": chance})
     meant = {layer for layer, _ in named_weights(network.model)}

@@ -16,7 +16,6 @@ from .data import IGNORED, leaves
 
 MEAN = 1e-3  # relative difference that a mean over single examples may show
 TENSORS = ("logits", "out", "last_hidden_state")  # of an object or dict that a network returns
-IMPOSSIBLE = -1e9  # the score of a class that is nobody's
 TRIED = 8  # examples that show whether a loss is their mean
 
 
@@ -253,7 +252,7 @@ def settled(network, loss, seed):
     outputs = outputs_of(returned := network.answer(rows))
     if loss is None:
         _require_axis_of_classes(network, targets, outputs)
-    task = Task.of(targets, _last(outputs, targets), loss, seed)
+    task = Task.of(targets, outputs, loss, seed)
     if loss is None and network.key and loss_in(returned) is not None:
         task, line = _with_own_loss(task, network)
         lines += line
@@ -292,14 +291,6 @@ def _by_position(network, length):
     except (RuntimeError, ValueError):  # it takes one length alone
         pass
     return 1 in masks.places(now, shorter, length)
-
-
-def _last(outputs, targets):
-    """Outputs (n, T, T) for classes (n, T) with one class more, which is nobody's: the last axis is it."""
-    length = tuple(targets.shape[1:])
-    if targets.is_floating_point() or len(length) != 1 or tuple(outputs.shape[1:]) != 2 * length:
-        return outputs
-    return functional.pad(outputs, (0, 1), value=IMPOSSIBLE)
 
 
 def _require_axis_of_classes(network, targets, outputs):
@@ -361,7 +352,7 @@ def _with_own_loss(task, network):
     """
     rows, targets = _tried(task), task.targets
     outputs = outputs_of(returned := network.answer(rows))
-    outputs, stated = _last(outputs, targets), float(loss_in(returned))
+    stated = float(loss_in(returned))
     mean = float(task.loss(outputs, targets[rows]))
     plain = _near(mean, stated)
     if task.classes and targets.ndim == 2:

@@ -1,6 +1,5 @@
 """Weights as trainers keep them: state dicts, checkpoints, safetensors; and fitted to a network."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,18 +12,11 @@ from .copies import copied
 from .parameters import some
 
 CHECKPOINT_KEYS = ("state_dict", "model_state_dict", "model")  # where trainers keep the weights
-# safetensors' names of types.
-TYPES = {
-    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
-    "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8,
-    "BOOL": torch.bool,
-}  # fmt: skip
 SAVED = ("model.safetensors", "pytorch_model.bin")  # in a folder of Hugging Face's
-HEADER = 100_000_000  # bytes of a safetensors header at most
 
 
 def read(path: str | Path) -> dict[str, torch.Tensor]:
-    """{name: tensor} of a file: safetensors, or what ``torch.load`` reads with ``weights_only=True``.
+    """{name: tensor} of a file: safetensors (of the package), or what ``torch.load`` reads as weights only.
 
     path : of the file, or of a folder that Hugging Face's ``save_pretrained`` has written.
     Raises AlignbookError, one line.
@@ -36,8 +28,11 @@ def read(path: str | Path) -> dict[str, torch.Tensor]:
         raise AlignbookError(f"{path} is a folder that holds neither of {', '.join(SAVED)}")
     try:
         if path.suffix == ".safetensors":
-            return safetensors(path)
-        state = unpacked(torch.load(path, map_location="cpu", weights_only=True))
+            from safetensors.torch import load_file
+
+            state = load_file(path)
+        else:
+            state = unpacked(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # a file of any content
         what = on_one_line(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
         if "weights_only" in str(error) or "WeightsUnpickler" in str(error):
@@ -46,29 +41,6 @@ def read(path: str | Path) -> dict[str, torch.Tensor]:
     if not _is_state(state):
         raise AlignbookError(f"{path} holds no state dict: names with tensors")
     return state
-
-
-def safetensors(path):
-    """{name: tensor}: eight bytes that count a header's, the header in JSON, then the entries."""
-    with open(path, "rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        if not 2 <= size <= HEADER:
-            raise ValueError("this is no safetensors file")
-        header = json.loads(file.read(size))
-        content = bytearray(file.read())
-    tensors = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        if entry["dtype"] not in TYPES:
-            raise ValueError(f"{name} has entries of type {entry['dtype']}, which are not read here")
-        kind, shape, (start, stop) = TYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
-        count = torch.Size(shape).numel()
-        if not 0 <= start <= stop <= len(content) or stop - start != count * kind.itemsize:
-            raise ValueError(f"{name} does not fit into the file")
-        values = torch.frombuffer(content, dtype=kind, count=count, offset=start) if count else torch.empty(0)
-        tensors[name] = values.to(kind).reshape(shape).clone()
-    return tensors
 
 
 def unpacked(checkpoint):

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .instruments import why
-
 if TYPE_CHECKING:
     from .recorder import Recorder
 
@@ -72,8 +70,7 @@ def hugging_face(recorder: "Recorder") -> Any:
     With every checkpoint the recorder's state is written into its folder, as ``alignbook-recorder.pt``. A run
     that is resumed takes it up from the folder that ``args.resume_from_checkpoint`` names, or else from
     ``checkpoint-N`` in the Trainer's ``output_dir``. Where there is none, ``deviation`` is left out unless
-    the recorder has the weights at the start (``start=``), and ``recorder.left_out`` says so. A state that
-    cannot be written or read does not end the training: ``left_out["state"]`` says why.
+    the recorder has the weights at the start (``start=``), and ``recorder.left_out`` says so.
 
     Parameters
     ----------
@@ -114,24 +111,13 @@ def hugging_face(recorder: "Recorder") -> Any:
 
         def on_save(self, args, state, control, **kwargs):
             if getattr(state, "is_world_process_zero", True):
-                _keep(recorder, args, state.global_step)
+                torch.save(recorder.state_dict(), _folder(args, state.global_step) / STATE)
 
     return Recording()
 
 
 def _folder(args, step):
     return Path(args.output_dir) / f"checkpoint-{step}"
-
-
-def _keep(recorder, args, step):
-    """Write the state into the checkpoint's folder, whole or not at all."""
-    path = _folder(args, step) / STATE
-    part = path.with_suffix(".part")
-    try:
-        torch.save(recorder.state_dict(), part)
-        part.replace(path)
-    except Exception as error:  # a full disk does not end the training
-        recorder.left_out["state"] = f"step {step}: not written: {why(error)}"
 
 
 def _take_up(recorder, args, step):
@@ -142,11 +128,8 @@ def _take_up(recorder, args, step):
     path = next((folder / STATE for folder in folders if (folder / STATE).is_file()), None)
     if path is None:
         recorder.left_out["state"] = f"step {step}: {folders[0]} holds no {STATE}"
-        return
-    try:
+    else:
         recorder.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
-    except Exception as error:  # a file of any content
-        recorder.left_out["state"] = f"step {step}: {path} cannot be read: {why(error)}"
 
 
 def _base(modules, name):

@@ -3,6 +3,7 @@
 "" stands for the whole network, and where no parameter is meant. Layers are called as the probe calls them.
 """
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,22 +11,20 @@ import numpy as np
 import torch
 from torch import nn
 
-from alignbook.errors import on_one_line
-from alignbook.metrics import misalignment, weight_deviation
-from alignbook.probing import budget, weights
-from alignbook.probing.curvature import asymmetry, eigenpairs
+from alignbook.metrics import misalignment
+from alignbook.probing import budget, curvature as curvatures, tangents
 from alignbook.probing.errors import DoesNotApply
 from alignbook.probing.features import spectra
-from alignbook.probing.instruments import first_layer, mean_loss
+from alignbook.probing.instruments import deviation as moved, first_layer, mean_loss
 from alignbook.probing.network import Network
-from alignbook.probing.tangents import NONE, named_weights, tangent as tangents
+from alignbook.probing.tangents import named_weights
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 COORDINATES = 1024  # of a layer's features at most, drawn at random, the same ones at every step
 TANGENT = 64  # examples: time and memory grow with their square
 CURVED = 128
 TOLERANCE = 0.1  # of the curvature's residual over the eigenvalue; its own error is about the square
-BASIS, PRODUCTS = 20, 60  # vectors, and products with the Hessian, at most
+BASIS = 20  # vectors at most
 WHOLE = ("", "")
 
 
@@ -81,27 +80,28 @@ def tangent(subject):
     with torch.no_grad():
         if not network(network.few).isfinite().all():
             raise DoesNotApply("the network's outputs are not finite")
-    table = tangents(network, subject.task, subject.rows, subject.seed, most=TANGENT, chance=False)
+    table = tangents.tangent(network, subject.task, subject.rows, subject.seed, most=TANGENT, chance=False)
     subject.said.extend(table.attrs["said"])
-    values = table.set_index(["layer", "parameter"])["alignment"].astype(float)
-    if not np.isfinite(values).any():
+    values = {}
+    for layer, parameter, value in table[["layer", "parameter", "alignment"]].itertuples(index=False):
+        if math.isfinite(value):
+            values[layer, parameter] = value
+        else:
+            whose = layer if parameter == "weight" else f"{layer} {parameter}"
+            subject.left[whose] = "its kernel is constant"
+    if not values:
         raise DoesNotApply("every layer's kernel is constant")
-    for layer, parameter in values.index[~np.isfinite(values)]:
-        whose = layer if parameter == "weight" else f"{layer} {parameter}"
-        subject.left[whose] = "its kernel is constant"
-    return values[np.isfinite(values)].to_dict()
+    return values
 
 
 def curvature(subject):
     """The eigenvalue of largest magnitude of the loss's Hessian (ICLR 2020 submission, Figure 3a)."""
     rows = subject.task.labelled(subject.rows)
     rows = budget.spread(rows, min(CURVED, len(rows)))
-    product, pairs = eigenpairs(
-        subject.network, subject.task, rows, subject.seed, 1, TOLERANCE, BASIS, PRODUCTS
-    )
-    if line := asymmetry(product, subject.seed):
-        subject.said.append(line)
-    return {WHOLE: float(pairs.values[0])}
+    options = {"k": 1, "tolerance": TOLERANCE, "basis": BASIS, "vectors": 0}
+    table = curvatures.curvature(subject.network, subject.task, rows, subject.seed, **options)
+    subject.said.extend(table.attrs["said"])
+    return {WHOLE: float(table["eigenvalue"][0])}
 
 
 def filters(subject):
@@ -121,17 +121,11 @@ def deviation(subject):
     """‖W - W₀‖ of each weight since the first step, and their sum (ICLR 2020 submission, Section 3)."""
     if subject.start is None:
         raise DoesNotApply("the weights at the start are not known: hand them in as start=")
-    wanted = {
-        ".".join(part for part in whose if part != "(network)"): (whose, weight)
-        for whose, weight in named_weights(subject.network.model).items()
-    }
-    if not wanted:
-        raise DoesNotApply(NONE)
-    both, apart = weights.shared(subject.start, {name: weight for name, (_, weight) in wanted.items()})
-    if wanted.keys() - both.keys():
-        raise DoesNotApply("; ".join(line for line in apart if not line.startswith("only before")))
-    moved = weight_deviation(*({name: both[name][i] for name in wanted} for i in (0, 1)))
-    return {wanted[name][0]: value for name, value in moved.layers.items()} | {WHOLE: moved.total}
+    table = moved(subject.start, subject.network.model)
+    values = table.set_index(["layer", "parameter"])["deviation"].to_dict()
+    for layer, parameter in named_weights(subject.network.model).keys() - values.keys():
+        subject.left[f"{layer} {parameter}"] = "the start has no such weight, or one is not finite"
+    return values | {WHOLE: math.fsum(values.values())}
 
 
 INSTRUMENTS = {
@@ -142,10 +136,3 @@ INSTRUMENTS = {
     "misalignment": filters,
     "deviation": deviation,
 }
-
-
-def why(error):
-    """One line on why an instrument has no number."""
-    if isinstance(error, DoesNotApply):
-        return on_one_line(error)
-    return f"{type(error).__name__}: {on_one_line(error)}"

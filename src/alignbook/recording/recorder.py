@@ -1,8 +1,7 @@
 """A recorder: the instruments on one network again and again while it trains."""
 
-import io
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, astuple, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,19 +9,18 @@ import pandas as pd
 import torch
 from torch import nn
 
-from alignbook import system
 from alignbook.errors import on_one_line
 from alignbook.installed import extras
 from alignbook.metrics.checks import integer
 from alignbook.probing import budget, weights
 from alignbook.probing.copies import copied, device_of, measurable, placed, random_states_kept, unwrapped
 from alignbook.probing.data import gathered
-from alignbook.probing.errors import OutOfTime
+from alignbook.probing.errors import OutOfTime, why
 from alignbook.probing.network import Network
 from alignbook.probing.parameters import TRAINABLE, checked, chosen, lines, require
 from alignbook.probing.task import function, reader_loss, settled
 
-from .instruments import INSTRUMENTS, Subject, why
+from .instruments import INSTRUMENTS, Subject
 from .schedule import Budget, due
 
 if TYPE_CHECKING:
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 COLUMNS = ["step", "instrument", "layer", "parameter", "value"]
 FREE = "loss"  # is recorded whatever the budget: one forward pass
 DEFAULT = ("loss", "alignment", "tangent", "curvature", "deviation")
-clock = budget.clock
 
 
 class Recorder:
@@ -86,9 +83,6 @@ class Recorder:
         (empty unless the value belongs to one), with its ``value``. Layers and parameters are named as in the
         tables of :func:`alignbook.probe`: ``(output)`` is what the network returns, ``(network)`` the module
         itself.
-    costs : pandas.DataFrame
-        For each instrument, how often it was recorded and skipped, the seconds it took, and their share of
-        the training time.
     left_out : dict of str to str
         The last reason why an instrument failed, did not apply, or was too slow. One that fails
         before it has worked once is not tried again.
@@ -115,7 +109,7 @@ class Recorder:
     random.
 
     Cost: at each recorded step, that of the instruments used, as given by :func:`alignbook.probe`. ``share``
-    limits it and :attr:`costs` reports it. ``deviation`` keeps a copy of the weights of the first step.
+    limits it. ``deviation`` keeps a copy of the weights of the first step.
 
     Examples
     --------
@@ -159,7 +153,7 @@ class Recorder:
         self._unfit: set[str] = set()  # instruments that failed and never worked before
         self._stopped: float | None = None  # when the last look ended
         self._last: int | None = None
-        self._continued = False  # from a file, which does not hold the weights at the start
+        self._continued = False  # the run began earlier, with weights that are not known
         self.left_out: dict[str, str] = {}
         self.said: tuple[str, ...] = read.said
 
@@ -172,7 +166,7 @@ class Recorder:
         if not isinstance(model, nn.Module):
             raise ValueError(f"the network must be an nn.Module, not {type(model).__name__}")
         if self._stopped is not None:
-            self._budget.trained += clock() - self._stopped
+            self._budget.trained += budget.clock() - self._stopped
         if _leads() and n != self._last:
             self._last = n
             try:
@@ -183,7 +177,7 @@ class Recorder:
             except Exception as error:  # no fault of a look ends the training
                 for name in self._instruments:
                     self.left_out[name] = f"step {n}: {why(error)}"
-        self._stopped = clock()
+        self._stopped = budget.clock()
 
     @property
     def table(self) -> pd.DataFrame:
@@ -194,36 +188,6 @@ class Recorder:
             for whose, value in values.items()
         ]
         return pd.DataFrame(rows, columns=COLUMNS)
-
-    @property
-    def costs(self) -> pd.DataFrame:
-        """How often each instrument was recorded and skipped, its seconds, and their share of training."""
-        rows = [(name, *astuple(self._budget.cost(name))[:3]) for name in self._instruments]
-        table = pd.DataFrame(rows, columns=["instrument", "recorded", "skipped", "seconds"])
-        trained = self._budget.trained
-        return table.assign(share=table["seconds"] / trained if trained else float("nan"))
-
-    def to_csv(self, path: str | Path) -> None:
-        """Write :attr:`table`, whole or not at all; :meth:`read_csv` of a new recorder takes it up again."""
-        text = self.table.to_csv(index=False, na_rep="nan")  # an empty field would be no number
-        system.replace(Path(path), text.encode("utf-8"))
-
-    def read_csv(self, path: str | Path) -> None:
-        """Take up the rows of a run that goes on; ``deviation`` then needs ``start=``.
-
-        Raises ValueError where the file is no such table or is cut off.
-        """
-        try:
-            text = Path(path).read_text(encoding="utf-8-sig")  # spreadsheets put a mark before it
-            table = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
-            if list(table) != COLUMNS or table.isna().any(axis=None) or not text.endswith("\n"):
-                raise ValueError(f"it is cut off, or its columns are not {', '.join(COLUMNS)}")
-            table = table.astype({"step": int, "value": float})
-        except ValueError as error:
-            raise ValueError(f"{path} is no recorder's table: {on_one_line(error)}") from None
-        for step, name, layer, parameter, value in table.itertuples(index=False):
-            self._rows.setdefault((step, name), {})[layer, parameter] = value
-        self.goes_on()
 
     def goes_on(self) -> None:
         """Say that the run began earlier: the weights of the next step are not those at the start.
@@ -238,8 +202,7 @@ class Recorder:
             [step, name, [[*whose, value] for whose, value in values.items()]]
             for (step, name), values in self._rows.items()
         ]
-        costs = {name: asdict(cost) for name, cost in self._budget.costs.items()}
-        state = {"rows": rows, "start": self._start, "trained": self._budget.trained, "costs": costs}
+        state = {"rows": rows, "start": self._start, "budget": self._budget.state()}
         return state | {"left_out": dict(self.left_out), "unfit": sorted(self._unfit)}
 
     def load_state_dict(self, state: Mapping) -> None:
@@ -251,7 +214,7 @@ class Recorder:
                 }
                 for step, name, values in state["rows"]
             }
-            spent = Budget(self._budget.share, float(state["trained"]), state["costs"])
+            spent = Budget(self._budget.share, **state["budget"])
             start = None if state["start"] is None else _weights(state["start"])
             left_out, unfit = dict(state["left_out"]), set(state["unfit"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -292,32 +255,33 @@ class Recorder:
                 if name == FREE or self._budget.allows(name):
                     self._look(name, subject, n)
                 else:
-                    takes = f"it takes about {budget.duration(self._budget.cost(name).last)}, and "
+                    takes = f"it takes about {budget.duration(self._budget.last[name])}, and "
                     self._skip(name, n, takes)
 
     def _look(self, name, subject, n):
         """Record one instrument, or say in ``left_out`` why there is no number."""
-        began, cost = clock(), self._budget.cost(name)
-        subject.network.until = float("inf") if name == FREE else budget.clock() + self._budget.left
+        began, spent, error = budget.clock(), self._budget, None
+        subject.network.until = float("inf") if name == FREE else began + spent.left
         subject = replace(subject, left={}, said=[])
         try:
             values = self._instruments[name](subject)
-        except Exception as error:  # a reader's network, loss or instrument may fail in any way
-            cost.seconds += clock() - began
-            if isinstance(error, OutOfTime):
-                cost.last, cost.skipped = 2 * (clock() - began), cost.skipped + 1
-                self._skip(name, n)
-                return
+        except Exception as failure:  # a reader's network, loss or instrument may fail in any way
+            error = failure
+        seconds = budget.clock() - began
+        spent.seconds += seconds
+        if isinstance(error, OutOfTime):
+            spent.last[name] = 2 * seconds
+            self._skip(name, n)
+        elif error is not None:
             self.left_out[name] = f"step {n}: {why(error)}"
             if not any(seen == name for _, seen in self._rows):
                 self._unfit.add(name)
-            return
-        cost.last, cost.recorded = clock() - began, cost.recorded + 1
-        cost.seconds += cost.last
-        self._rows[n, name] = values
-        if not any(line.startswith(f"{name}: ") for line in self.said):
-            self._say(f"{name}: {line}" for line in subject.said)
-        self.left_out |= {f"{name} of {layer}": f"step {n}: {why}" for layer, why in subject.left.items()}
+        else:
+            spent.last[name], self._rows[n, name] = seconds, values
+            if not any(line.startswith(f"{name}: ") for line in self.said):
+                self._say(f"{name}: {line}" for line in subject.said)
+            left = {f"{name} of {layer}": f"step {n}: {reason}" for layer, reason in subject.left.items()}
+            self.left_out |= left
 
     def _skip(self, name, n, takes=""):
         may = budget.duration(max(self._budget.left, 0.0))

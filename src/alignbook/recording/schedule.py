@@ -1,9 +1,9 @@
 """At which steps a recorder looks, and for how long it may."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from numbers import Integral, Real
 
 from alignbook.errors import on_one_line
@@ -41,42 +41,30 @@ def _logarithmic(step):
     return step == round(10 ** (nearest / PER_DECADE))
 
 
-@dataclass
-class Cost:
-    """How often an instrument was recorded and skipped, its seconds in all, and those of the last time."""
-
-    recorded: int = 0
-    skipped: int = 0
-    seconds: float = 0.0
-    last: float = 0.0
-
-
 class Budget:
-    """Seconds of recording, instrument by instrument, held to a share of the seconds of training.
+    """Seconds of recording, held to a share of the seconds of training.
 
     An instrument is used where what it took the last time still fits; one that has to be stopped is taken to
     need twice as long.
     """
 
-    def __init__(self, share, trained=0.0, costs=()):
+    def __init__(self, share, trained=0.0, seconds=0.0, last=()):
         number = isinstance(share, Real) and not isinstance(share, bool)
         if share is not None and not (number and 0 < share < math.inf):
             raise ValueError(f"share must be a number above 0, or None for no bound, not {share!r}")
-        self.share, self.trained = share, trained
-        self.costs = {name: Cost(**cost) for name, cost in dict(costs).items()}
-
-    def cost(self, name):
-        """The :class:`Cost` of an instrument."""
-        return self.costs.setdefault(name, Cost())
+        self.share, self.trained, self.seconds = share, trained, seconds
+        self.last = defaultdict(float, last)
 
     @property
     def left(self):
         """Seconds that recording may take now; below 0 where it has taken more than its share."""
         bound = math.inf if self.share is None else max(FREE, self.share * self.trained)
-        return bound - sum(cost.seconds for cost in self.costs.values())
+        return bound - self.seconds
 
     def allows(self, name):
-        """Whether the last cost fits the remaining budget; a refusal is counted."""
-        allowed = self.cost(name).last <= self.left
-        self.cost(name).skipped += not allowed
-        return allowed
+        """Whether the last cost of an instrument fits the remaining budget."""
+        return self.last[name] <= self.left
+
+    def state(self):
+        """Plain numbers, for a run that goes on."""
+        return {"trained": self.trained, "seconds": self.seconds, "last": dict(self.last)}
