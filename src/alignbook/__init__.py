@@ -1,10 +1,6 @@
 """alignbook: what aligns with what while a network trains, and what that means for transfer.
 
-The public face: ``load``, ``patch_covariance``, ``misalignment``, ``transfer_function``, ``alignment_curve``,
-``tangent_alignment``, ``cka``, ``layer_cka``, ``hessian_eigenvalues``, ``spectral_density``,
-``tangent_kernel``, ``activations``, ``layer_ranks``, ``weight_deviation``, ``filter_normalised_directions``,
-``landscape``, ``loss_variation``, ``probe``, ``compare``, ``Probe``, ``Recorder`` and
-``AlignbookError``. The command is ``alignbook``.
+The public face is ``__all__``; the command is ``alignbook``.
 """
 
 import importlib
@@ -38,31 +34,18 @@ if TYPE_CHECKING:
 
 __version__ = "0.3.0.dev0"
 
-# Public name → the module that defines it; imported on first use, so that the command starts fast.
-PUBLIC = {
-    "load": "alignbook.data",
-    "patch_covariance": "alignbook.public",
-    "misalignment": "alignbook.public",
-    "transfer_function": "alignbook.public",
-    "alignment_curve": "alignbook.public",
-    "tangent_alignment": "alignbook.public",
-    "cka": "alignbook.metrics.cka",
-    "layer_cka": "alignbook.probing.representations",
-    "hessian_eigenvalues": "alignbook.public",
-    "spectral_density": "alignbook.public",
-    "tangent_kernel": "alignbook.probing.representations",
-    "activations": "alignbook.probing.representations",
-    "layer_ranks": "alignbook.probing.representations",
-    "weight_deviation": "alignbook.public",
-    "filter_normalised_directions": "alignbook.public",
-    "landscape": "alignbook.public",
-    "loss_variation": "alignbook.public",
-    "probe": "alignbook.probing",
-    "compare": "alignbook.probing",
-    "Probe": "alignbook.probing",
-    "Recorder": "alignbook.recording",
-    "AlignbookError": "alignbook.errors",
+# Module → its public names, imported on first use, so that the command starts fast.
+HOMES = {
+    "data": "load",
+    "errors": "AlignbookError",
+    "metrics.cka": "cka",
+    "probing": "Probe compare probe",
+    "probing.representations": "activations layer_cka layer_ranks tangent_kernel",
+    "public": "alignment_curve filter_normalised_directions hessian_eigenvalues landscape loss_variation "
+    "misalignment patch_covariance spectral_density tangent_alignment transfer_function weight_deviation",
+    "recording": "Recorder",
 }
+PUBLIC = {name: f"alignbook.{home}" for home, names in HOMES.items() for name in names.split()}
 __all__ = ["__version__", *PUBLIC]
 
 

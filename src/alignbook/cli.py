@@ -183,7 +183,7 @@ def _measuring_arguments(probe):
     probe.add_argument(
         "--only", action="append", metavar="INSTRUMENT", help="measure this one and no others"
     )  # fmt: skip
-    probe.add_argument("--seed", type=_seed, default=0, help="seed of all random draws (default: 0)")
+    probe.add_argument("--seed", type=int, default=0, help="seed of all random draws (default: 0)")
     probe.add_argument(
         "--without", action="append", default=[], metavar="INSTRUMENT", help="leave this one out"
     )
@@ -318,12 +318,6 @@ def _numbers(text):
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be numbers with commas between, not {text!r}") from None
-
-
-def _seed(text):
-    if not text.isascii() or not text.isdigit() or int(text) >= 2**63:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 2^63 - 1, not {text!r}")
-    return int(text)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from alignbook.kernels.gauss_newton_product import GaussNewtonProduct
 from alignbook.kernels.hessian_product import HessianProduct
 from alignbook.kernels.lanczos import lanczos
 from alignbook.metrics import HessianEigenvalues, arrays
-from alignbook.metrics.checks import above, instance, one_of, one_sentence, tensor, whole
+from alignbook.metrics.checks import instance, one_of, one_sentence, tensor
 from alignbook.metrics.landscape import Landscape
 from alignbook.metrics.loss_variation import LossVariation
 from alignbook.metrics.patch_covariance import PatchCovariance
@@ -114,20 +114,19 @@ def _examples(network, loss, inputs, targets):
 
 @_public(metrics.misalignment)
 def misalignment(a: Array, b: Array, rtol: float | None = None) -> float:
-    return metrics.misalignment(a, b, rtol if rtol is None else above(rtol, "rtol", least=True))
+    return metrics.misalignment(a, b, rtol)
 
 
 @_public(metrics.transfer_function)
 def transfer_function(
     cov_x: Array, cov_w: Array, rtol: float | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return metrics.transfer_function(cov_x, cov_w, rtol if rtol is None else above(rtol, "rtol", least=True))
+    return metrics.transfer_function(cov_x, cov_w, rtol)
 
 
 @_public(metrics.patch_covariance)
 def patch_covariance(images: torch.Tensor | ImageSet, size: int = 3, stride: int = 1) -> PatchCovariance:
-    tensor(getattr(images, "x", images), "images")
-    return metrics.patch_covariance(images, whole(size, "size", 1), whole(stride, "stride", 1))
+    return metrics.patch_covariance(images, size, stride)
 
 
 @_public(metrics.alignment_curve)
@@ -168,9 +167,6 @@ def hessian_eigenvalues(
     *,
     parameters: Names = TRAINABLE,
 ) -> HessianEigenvalues:
-    k, tol, batch_size = whole(k, "k", 1), above(tol, "tol", 1), whole(batch_size, "batch_size", 1)
-    basis = basis if basis is None else whole(basis, "basis", 1)
-    max_products, seed = whole(max_products, "max_products", 1), whole(seed, "seed", 0, 2**63 - 1)
     one_of(matrix, "matrix", MATRICES)
     with measured(model, parameters) as network:
         given = _examples(network, loss, inputs, targets)
@@ -206,9 +202,6 @@ def spectral_density(
     *,
     parameters: Names = TRAINABLE,
 ) -> SpectralDensity:
-    vectors, steps = whole(vectors, "vectors", 1, 10_000), whole(steps, "steps", 1, 10_000)
-    batch_size, seed = whole(batch_size, "batch_size", 1), whole(seed, "seed", 0, 2**63 - 1)
-    one_of(matrix, "matrix", MATRICES)
     with measured(model, parameters) as network:
         given = _examples(network, loss, inputs, targets)
         return plain_spectral_density(*given, vectors, steps, matrix, batch_size, seed)
@@ -228,7 +221,7 @@ def weight_deviation(
         bare = min(states, key=lambda state: len(next(iter(state), "")))
         renamed = [matched(state, bare)[0] for state in states]
         states = renamed if all(len(r) == len(s) for r, s in zip(renamed, states, strict=True)) else states
-    return metrics.weight_deviation(*states, n if n is None else whole(n, "n", 1))
+    return metrics.weight_deviation(*states, n)
 
 
 class _Moving:
@@ -251,12 +244,8 @@ def filter_normalised_directions(
     *,
     parameters: Names = TRAINABLE,
 ) -> list[dict[str, torch.Tensor]]:
-    instance(generator, "generator", torch.Generator, "a torch.Generator")
-    instance(layer, "layer", str | None, "the name of a module")
     with measured(model, parameters) as network:
-        return metrics.filter_normalised_directions(
-            _Moving(network), generator, whole(count, "count", 1), layer
-        )
+        return metrics.filter_normalised_directions(_Moving(network), generator, count, layer)
 
 
 @_public(metrics.landscape, PARAMETERS, finite=False)
@@ -274,18 +263,8 @@ def landscape(
     mode: Literal["eval", "train"] = "eval",
     parameters: Names = TRAINABLE,
 ) -> Landscape:
-    one_of(mode, "mode", ("eval", "train"))
-    instance(generator, "generator", torch.Generator | None, "a torch.Generator")
-    instance(layer, "layer", str | None, "the name of a module")
-    pair = isinstance(directions, list | tuple) and all(isinstance(d, Mapping) for d in directions)
-    if directions is not None and not (pair and len(directions) == 2):
-        raise ValueError(f"directions must be two dicts of tensors, not {type(directions).__name__}")
-    for name, step in ((name, step) for part in directions or () for name, step in part.items()):
-        instance(step, f"directions of {name}", torch.Tensor, "a tensor")
     tensor(inputs, "inputs")
     tensor(targets, "targets")
-    points = whole(points, "points", 3)
-    options = {"radius": above(radius, "radius"), "points": points, "mode": mode}
     with measured(model, parameters) as network:
         require_steady(network, inputs)
         if directions is None and generator is not None:
@@ -293,8 +272,9 @@ def landscape(
             directions = metrics.filter_normalised_directions(moving, generator, 2, layer)
             generator = layer = None
         plane = metrics.landscape(
-            network, _function(loss), inputs, targets, directions, generator=generator, layer=layer, **options
-        )
+            network, _function(loss), inputs, targets, directions, generator=generator, radius=radius,
+            points=points, layer=layer, mode=mode,
+        )  # fmt: skip
     if not math.isfinite(middle := plane.loss[points // 2, points // 2]):
         raise ValueError(f"the loss of the model itself is {middle}")
     return plane
@@ -312,12 +292,9 @@ def loss_variation(
     *,
     parameters: Names = TRAINABLE,
 ) -> LossVariation:
-    one_of(scaled, "scaled", (True, False))
-    one_of(mode, "mode", ("eval", "train"))
     tensor(inputs, "inputs")
     tensor(targets, "targets")
     with measured(model, parameters) as network:
         require_steady(network, inputs)
-        return metrics.loss_variation(
-            network, _function(loss), inputs, targets, arrays.float64(lengths, "lengths"), scaled, mode
-        )
+        lengths = arrays.float64(lengths, "lengths")
+        return metrics.loss_variation(network, _function(loss), inputs, targets, lengths, scaled, mode)

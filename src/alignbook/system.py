@@ -1,6 +1,5 @@
-"""Files and folders, locks, environment variables for a while, and what numbers depend on in this system."""
+"""Files, locks, environment variables for a while, and what numbers depend on in this system."""
 
-import ctypes
 import importlib.metadata
 import os
 import platform
@@ -26,38 +25,6 @@ def cores():
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
-def be_nice(value):
-    """Give this process and those it starts the priority ``value``, 19 the lowest; where that can be done."""
-    if hasattr(os, "setpriority"):
-        os.setpriority(os.PRIO_PROCESS, 0, value)
-
-
-def one_thread():
-    """Have the libraries of linear algebra, where they are not loaded yet, use one thread each."""
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
-
-
-def lacks(feature):
-    """``feature`` where this machine has not got it, else None: ``bfloat16``, ``cuda``, or None for nothing.
-
-    bfloat16 : instructions of the processor; emulated, they take a hundred times as long
-    """
-    if feature == "cuda":
-        import torch
-
-        return None if torch.cuda.is_available() else feature
-    if feature == "bfloat16":
-        flags = (processor("flags") or "").split()
-        return None if {"avx512_bf16", "amx_bf16"} & set(flags) else feature
-    return feature
-
-
-def host():
-    """The machine's name."""
-    return platform.node() or "unknown"
-
-
 def replace(path, content):
     """Write bytes to ``path``, a Path in an existing folder: whole or not at all."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
@@ -68,35 +35,6 @@ def replace(path, content):
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-
-
-def exchange(one, other):
-    """Swap two folders of one file system: at once on Linux, so that a reader always finds either.
-
-    Elsewhere ``other`` is missing for a moment.
-    """
-    here, at_once = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    try:
-        rename = ctypes.CDLL(None).renameat2
-        if rename(here, os.fsencode(one), here, os.fsencode(other), at_once) == 0:
-            return
-    except (AttributeError, OSError, TypeError):  # no such function, or no such library
-        pass
-    aside = other.with_name(f"{other.name}.last")
-    os.replace(other, aside)
-    os.replace(one, other)
-    os.replace(aside, one)
-
-
-def runs(process):
-    """Whether a process of this number is there."""
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:  # another user's
-        pass
-    return True
 
 
 def reason(error):

@@ -5,6 +5,7 @@
 computed again, so an interrupted session loses the jobs in hand alone.
 """
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -134,7 +135,7 @@ def work(
     """
     if not hours > 0:
         raise AlignbookError("hours must be above 0")
-    system.be_nice(NICE)
+    os.setpriority(os.PRIO_PROCESS, 0, NICE)
     code.forget()
     how = {"device": device, "workers": workers, "scheduler": scheduler, "progress": say}
     until, stored, waiting = time.monotonic() + 3600 * hours, 0, queue(names)
@@ -143,7 +144,7 @@ def work(
     with pool.open_workers():
         for number, item in enumerate(waiting, 1):
             head = f"[plan {number}/{len(waiting)}] {item.plan}"
-            if lacking := system.lacks(item.plan.needs):
+            if lacking := _lacks(item.plan.needs):
                 say(f"{head}: left out, this machine has no {lacking}")
                 continue
             if time.monotonic() + min(item.seconds) > until:
@@ -188,3 +189,15 @@ def _claims(names):
         if isinstance(each, AlignbookError):
             raise each
     return {name: [claim.as_dict() for claim in each.claims] if each else [] for name, each in judged.items()}
+
+
+def _lacks(feature):
+    """``feature`` (``bfloat16``, ``cuda`` or None) where this machine has not got it, else None."""
+    if feature == "cuda":
+        import torch
+
+        return None if torch.cuda.is_available() else feature
+    if feature == "bfloat16":  # instructions of the processor; emulated, they take a hundred times as long
+        flags = (system.processor("flags") or "").split()
+        return None if {"avx512_bf16", "amx_bf16"} & set(flags) else feature
+    return feature

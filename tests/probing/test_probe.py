@@ -264,10 +264,10 @@ def test_filters_are_measured_as_on_the_page():
         ({"without": ["colour"]}, ValueError, "no instrument colour"),
         ({"inputs": torch.zeros(N, 3, 8, 8, dtype=torch.int64)}, AlignbookError, "Input type"),
         ({"layers": "block.9"}, ValueError, "no layer 'block.9'; there are 0, 1, 2 and 7 more"),
-        ({"layers": [0]}, ValueError, r"layers must be names of modules, or patterns of them, not \[0\]"),
+        ({"layers": [0]}, TypeError, r"layers must be names of modules, or patterns of them, not \[0\]"),
         ({"examples": 3}, ValueError, "examples must be an integer from 8 on"),
         ({"device": "cuda:99"}, ValueError, "there is no device 'cuda:99' here"),
-        ({"seed": 2**70}, ValueError, "seed must be an integer"),
+        ({"seed": 0.5}, ValueError, "seed must be an integer"),
         ({"inputs": torch.full((N, 3, 8, 8), torch.nan)}, ValueError, "not finite"),
         ({"targets": torch.zeros(N - 1, dtype=torch.int64)}, ValueError, "24 inputs and 23 targets"),
         (

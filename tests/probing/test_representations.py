@@ -177,7 +177,7 @@ def test_eigenvalues_and_density_of_both_matrices(net, x, kind):
     step = grid[1] - grid[0]
     assert density.sum() * step == pytest.approx(1, abs=0.02)
     assert np.abs(density - smooth).sum() * step < 0.1
-    with pytest.raises(ValueError, match="matrix must be 'hessian' or 'gauss-newton'"):
+    with pytest.raises(ValueError, match="matrix must be .*gauss-newton"):
         alignbook.spectral_density(*given, matrix="fisher")
 
 

@@ -1,8 +1,8 @@
 """What is open is told with what would decide it; plans are worked off in time, and nothing twice."""
 
-import pytest
+import os
 
-from alignbook import system
+import pytest
 
 PLAN = """
 - notebook: toy/fig99_toy
@@ -20,7 +20,7 @@ PLAN = """
 
 @pytest.fixture(autouse=True)
 def same_priority(monkeypatch):
-    monkeypatch.setattr(system, "be_nice", lambda value: None)
+    monkeypatch.setattr(os, "setpriority", lambda *_: None)
 
 
 def plan(here, text=PLAN):

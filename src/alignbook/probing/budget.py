@@ -3,8 +3,10 @@
 import itertools
 import time
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
+
+from alignbook.metrics.checks import integer
 
 from .errors import DoesNotApply, OutOfTime
 
@@ -17,9 +19,8 @@ def check(minutes, examples):
     """Raise ValueError, one line, for limits that are none."""
     if isinstance(minutes, bool) or not isinstance(minutes, Real) or not minutes > 0:
         raise ValueError(f"minutes must be a number above 0, not {minutes!r}")
-    number = isinstance(examples, Integral) and not isinstance(examples, bool)
-    if examples is not None and not (number and examples >= LEAST):
-        raise ValueError(f"examples must be an integer from {LEAST} on, not {examples!r}")
+    if examples is not None:
+        integer(examples, "examples", LEAST)
 
 
 def spread(values, n: int):

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from alignbook.errors import AlignbookError, on_one_line
+from alignbook.metrics.checks import integer, patterns
 
 from . import budget, weights
 from .copies import copied, device_of, measurable, random_states_kept
@@ -51,24 +52,20 @@ def probe(
     Parameters
     ----------
     model : nn.Module
-        The network; it may be wrapped or compiled. A copy is measured, in float32 and evaluation mode;
-        the network, its buffers, the data and all random states are never changed.
+        A copy is measured, in float32 and evaluation mode; the network, the data and all random states are
+        never changed.
     data : tensor, array, tuple, dict, Dataset, DataLoader or iterable of batches
         The inputs, floats or integers (n, …), with ``targets``; ``(inputs, targets)``; a dict such as Hugging
         Face's, with the targets under ``labels``; batches of these, or a sequence of examples. The network is
         called with a tensor, with a tuple's parts, or with a dict's entries by name. Of data with a length
-        examples are read that lie evenly from first to last, the same ones each time, also where a DataLoader
-        shuffles; of others the first ones.
+        examples are read that lie evenly from first to last; of others the first ones.
     targets : tensor or array, optional
         Integers are classes, (n,), or classes of positions, (n, T) or (n, H, W), for outputs (n, T, classes)
         or (n, classes, H, W); −100 stands for no class. Floats are numbers, (n,) or (n, k).
     before : nn.Module, state dict, checkpoint, path, or dict of name → any of these, optional
-        The network at other times, measured beside it. A checkpoint is a trainer's dict with the weights
-        under ``state_dict``, ``model_state_dict`` or ``model``; a path is a file of weights, never read as
-        code, or a folder that Hugging Face's ``save_pretrained`` wrote. Names may have a prefix that the
-        network's lack (``net.`` in ``net.0.weight``), or lack one, as when the network before is a part of
-        this one. Where the weights do not fit, as with another head, those that both have are
-        compared, and the rest is named.
+        The network at other times, measured beside it. A path is a file of weights, never read as code, or a
+        folder that Hugging Face's ``save_pretrained`` wrote. Where the weights do not fit, as with another
+        head, those that both have are compared, and the rest is named.
     forward : callable, optional
         ``forward(model, inputs) → outputs`` for a network that is called otherwise, or returns something else
         than a tensor, ``.logits``, ``["out"]`` or a tuple that begins with one.
@@ -79,16 +76,11 @@ def probe(
         Names of modules, or patterns such as ``"encoder.*.attention.*"``, for features, tangent kernels and
         the deviation; None: all.
     examples : int, optional
-        How many examples are read and each instrument sees (1,000 at most for features and filters, 256 for
-        the slice, 128 for curvature, 100 for tangent kernels), so that two networks see the same. None: 1,000
-        are read, and each instrument sees as many as the time allows, at least eight, evenly from first to
-        last.
-    only : str or list of str, optional
-        Names of :data:`alignbook.probing.INSTRUMENTS` that are measured, and no others; the network at random
-        weights is measured beside it where ``initialisation`` is among them.
-    without : list of str
-        Names of :data:`alignbook.probing.INSTRUMENTS` to leave out; ``initialisation`` leaves the network at
-        random weights out.
+        How many examples are read and each instrument sees, up to its most. None: 1,000 are read, and each
+        instrument sees as many as the time allows, at least eight, evenly from first to last.
+    only, without : str or list of str
+        Names of :data:`alignbook.probing.INSTRUMENTS`, of which one measures these alone or all others;
+        ``initialisation`` is the network at random weights.
     parameters : str or list of str
         Of which parameters curvature, slice, tangent kernels and deviation are: ``"trainable"``, those that
         require gradients; ``"all"``; or names and patterns of parameters or of the modules that hold them,
@@ -106,7 +98,7 @@ def probe(
     -------
     Probe
         Tables, facts, what was left out and why. A network that answers differently when asked twice is not
-        measured; one that changes buffers is, with the same buffers at each call.
+        measured.
 
     Raises
     ------
@@ -119,8 +111,7 @@ def probe(
     -----
     Cost, for n examples, k outputs and L layers with weights, each network: features L singular value
     decompositions of n rows; tangent kernels k backward passes and O(L (n k)²) products; curvature about a
-    hundred Hessian-vector products, each about two to four gradients; the slice 21 forward passes. Each
-    instrument is measured on a few examples first, and on more while its share of ``minutes`` lasts.
+    hundred Hessian-vector products, each about two to four gradients; the slice 21 forward passes.
 
     Examples
     --------
@@ -133,7 +124,8 @@ def probe(
     'the network has no two-dimensional convolution'
     """
     budget.check(minutes, examples)
-    seed, forward, loss = _seed(seed), function(forward, "forward", "model and inputs"), reader_loss(loss)
+    integer(seed, "seed", 0)
+    forward, loss = function(forward, "forward", "model and inputs"), reader_loss(loss)
     without = _without(only, without)
     checked(parameters)
     end = budget.clock() + 60 * minutes
@@ -185,12 +177,6 @@ def _without(only, without):
     return [name for name in every if name not in only] if only else without
 
 
-def _seed(seed):
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise ValueError(f"seed must be an integer from 0 to 2^63 - 1, not {seed!r}")
-    return seed
-
-
 def _device(device):
     """The device, or None. Raises ValueError for one that PyTorch does not know or has not got here."""
     try:
@@ -201,13 +187,9 @@ def _device(device):
 
 def _layers(layers, network):
     """The patterns, of which each must be some module's. Raises ValueError with the nearest name."""
-    if layers is None:
-        return None
-    patterns = [layers] if isinstance(layers, str) else layers
-    if not isinstance(patterns, list | tuple | set) or not {*map(type, patterns)} == {str}:
-        raise ValueError(f"layers must be names of modules, or patterns of them, not {layers!r}")
-    require_known(patterns, [*list(network.names().values())[1:], "(network)", OUTPUT], "layer")
-    return list(patterns)
+    chosen = patterns(layers)
+    require_known(chosen or (), [*list(network.names().values())[1:], "(network)", OUTPUT], "layer")
+    return chosen
 
 
 def _earlier(before):

@@ -90,8 +90,6 @@ def activations(
     ------
     ValueError
         Where no layer is left, or the outputs of a layer differ in shape from batch to batch.
-    TypeError
-        For a network that is no nn.Module, and ``layers`` that are no texts.
 
     Notes
     -----
@@ -151,13 +149,10 @@ def layer_ranks(
     ------
     ValueError
         As :func:`alignbook.activations`, and for features that are not finite.
-    TypeError
-        For a network that is no nn.Module, and ``layers`` that are no texts.
 
     Notes
     -----
-    None is larger than the number of examples. Cost: a forward pass and an eigendecomposition of n rows for
-    each layer.
+    Cost: a forward pass and an eigendecomposition of n rows for each layer.
 
     References
     ----------
@@ -205,9 +200,7 @@ def layer_cka(
         Measured in evaluation mode, without gradients, and left as it was.
     inputs : tensor or array (n, ...), tuple, dict, Dataset, DataLoader or iterable of batches
         As :func:`alignbook.probe` takes them, targets or none: of a tuple the last entry, which counts as the
-        targets, is left out, and so are entries of a dict that the network does not take. A list of tensors
-        that are alike is a list of batches. Arrays and datasets are cut into batches of at least
-        ``batch_size`` examples. Both networks see the same ones.
+        targets, is left out, and so are entries of a dict that the network does not take.
     other : torch.nn.Module, optional
         The network for the columns; ``model`` itself if it is left out.
     layers : names or patterns, optional
@@ -224,26 +217,20 @@ def layer_cka(
     Returns
     -------
     pandas.DataFrame
-        A row for each layer of ``model``, a column for each of ``other``, in the order of the modules, called
-        as :func:`alignbook.probe` calls them: ``(network)`` is the module itself. ``.attrs["left_out"]`` says
-        which layers have no number and why: those that tell no examples apart, are not called, or whose
-        output has no axis that follows the order of the examples. ``.attrs["said"]`` is a list of lines on
-        the data.
+        A row for each layer of ``model``, a column for each of ``other``, in the order of the modules;
+        ``(network)`` is the module itself. ``.attrs["left_out"]`` says which layers have no number and why,
+        ``.attrs["said"]`` is a list of lines on the data.
 
     Raises
     ------
     ValueError
         Where no layer is left, there are fewer than four examples, or features are not finite.
-    TypeError
-        For networks that are no nn.Module, and ``layers`` that are no texts.
 
     Notes
     -----
-    As :func:`alignbook.cka` over batches. Of a module that is called more than once the last output counts.
-
-    Cost, of CKA for each batch of n examples and L layers: a forward pass, O(n² d) operations for a layer
-    with d outputs, and O(n² L²) for the table. Memory: all layers' outputs for a batch, and their Gram
-    matrices, about 2 L n² float64 numbers.
+    As :func:`alignbook.cka` over batches. Cost, for each batch of n examples and L layers: a forward pass,
+    O(n² d) operations for a layer with d outputs, and O(n² L²) for the table. Memory: all layers' outputs for
+    a batch, and their Gram matrices, about 2 L n² float64 numbers.
 
     Examples
     --------
@@ -394,14 +381,11 @@ def tangent_kernel(
     ------
     ValueError
         For a network that does not return (n, k), mixes examples, or has no parameters that count.
-    TypeError
-        For a model that is no nn.Module, or inputs that are no tensors.
 
     Notes
     -----
-    Gradients are taken one output of one example at a time, in the model's precision, and multiplied in it.
-    Cost: (n + m) k backward passes and n m k² products of as many entries as there are parameters. Memory:
-    (n + m) k gradients.
+    Cost: (n + m) k backward passes, in the model's precision, and n m k² products of as many entries as there
+    are parameters. Memory: (n + m) k gradients.
 
     Examples
     --------

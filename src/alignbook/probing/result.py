@@ -66,9 +66,7 @@ class Probe:
 
     Notes
     -----
-    Default of all but ``network``: empty. Cost: nothing is measured again; :func:`alignbook.probe` says what
-    measuring costs. The tables are kept in memory, at most a few numbers for each layer, parameter or step of
-    a slice.
+    Cost: :func:`alignbook.probe` says what measuring costs.
 
     Examples
     --------

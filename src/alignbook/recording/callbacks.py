@@ -34,7 +34,7 @@ def lightning(recorder: "Recorder") -> Any:
 
     Notes
     -----
-    Cost: that of ``recorder.step`` after every step; nothing is measured where it is not due.
+    Cost: that of ``recorder.step``.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def hugging_face(recorder: "Recorder") -> Any:
 
     Notes
     -----
-    Cost: that of ``recorder.step`` after every step; nothing is measured where it is not due.
+    Cost: that of ``recorder.step``.
 
     Examples
     --------

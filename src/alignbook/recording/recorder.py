@@ -37,42 +37,29 @@ class Recorder:
     Parameters
     ----------
     data : (inputs, targets), dict, Dataset, DataLoader or other iterable of batches
-        A batch is a pair (inputs, targets) of tensors (n, …) or arrays, or a dict with the targets under
-        ``labels``. A network with several inputs takes ((input, another), targets) or
-        (input, another, targets); the entries of a dict are passed by name. As in :func:`alignbook.probe`,
-        integer targets are classes, (n,), where −100 marks an example without one, or classes of positions:
-        (n, T) for outputs (n, T, classes), (n, H, W) for outputs (n, classes, H, W); floats are numbers, (n,)
-        or (n, k). If the network itself returns the loss of the next token, as Hugging Face's language models
-        do, the recorder uses the same loss. Copies of ``examples`` are kept: evenly from first to last if the
-        data have a length, also if a DataLoader shuffles; otherwise the first ones. Held-out data show what
-        was learned, training data what was memorised.
+        As :func:`alignbook.probe` takes them. Copies of ``examples`` are kept: evenly from first to last if
+        the data have a length, otherwise the first ones. Held-out data show what was learned, training data
+        what was memorised.
     instruments : names, or callables
         Names from :data:`alignbook.recording.INSTRUMENTS`: ``loss``, ``alignment`` (of features with labels),
         ``tangent`` (alignment of layer tangent kernels with labels), ``curvature`` (largest Hessian
         eigenvalue), ``misalignment`` (of the first layer with its inputs) and ``deviation`` (of the weights
-        from the start). A callable (model, inputs, targets) returns a number, or a dict of numbers by layer;
-        the model is in evaluation mode when it is called.
+        from the start). A callable (model, inputs, targets) returns a number, or a dict of numbers by layer.
     at : int, iterable of int, or "logarithmic"
         When to record: every ``at`` steps, at the steps listed, or at eight steps per decade.
     share : float, optional
         The largest fraction of the training time that recording may take, or ten seconds if that is more. An
         instrument that would exceed it is skipped at that step, and named in ``left_out``; ``loss`` is never
-        skipped. One that is used for the first time is stopped when the time is over. With None there is no
-        limit.
+        skipped. With None there is no limit.
     examples : int
         Number of examples that are kept and measured.
-    loss : callable (outputs, targets) → scalar, optional
-        The mean over examples; by default cross-entropy for classes and mean squared error for numbers.
-    forward : callable (model, inputs) → outputs, optional
-        How to call the network. Needed if ``model(inputs)`` is not the right call, or if it returns something
-        other than a tensor, an object with ``.logits``, a dict with ``"out"``, or a tuple that starts with
-        one of these.
+    loss, forward : callable, optional
+        As :func:`alignbook.probe` takes them.
     parameters : str or list of str
         Of which parameters ``tangent``, ``curvature`` and ``deviation`` are: ``"trainable"``, those that
         require gradients at that step; ``"all"``; or names and patterns of parameters or modules.
     start : torch.nn.Module, state dict, checkpoint or path, optional
-        The weights from which ``deviation`` is measured, or the path of a file that holds them; by default
-        those at the first step.
+        The weights from which ``deviation`` is measured; by default those at the first step.
     seed : int
         Seed, from 0 on, of all random draws.
 
@@ -80,9 +67,8 @@ class Recorder:
     ----------
     table : pandas.DataFrame
         One row per step, instrument, layer (the module's name, empty for the whole network) and parameter
-        (empty unless the value belongs to one), with its ``value``. Layers and parameters are named as in the
-        tables of :func:`alignbook.probe`: ``(output)`` is what the network returns, ``(network)`` the module
-        itself.
+        (empty unless the value belongs to one), with its ``value``. Names are those of the tables of
+        :func:`alignbook.probe`.
     left_out : dict of str to str
         The last reason why an instrument failed, did not apply, or was too slow. One that fails
         before it has worked once is not tried again.
@@ -93,22 +79,18 @@ class Recorder:
     ------
     ValueError
         If an argument has none of the forms above. A measurement that fails never ends the training:
-        ``left_out`` says why. Methods raise what their own descriptions say.
+        ``left_out`` says why.
     AlignbookError
         If the file that ``start`` names cannot be read.
 
     Notes
     -----
     A copy of the network is measured, in evaluation mode, and all random states are restored, so training
-    continues exactly as it would without a recorder. The wrappers of DistributedDataParallel and
-    torch.compile are left off the copy, and only rank 0 records. An instrument that does not apply or fails
-    is left out, and ``left_out`` gives the reason.
+    continues exactly as it would without a recorder. In distributed training only rank 0 records. ``tangent``
+    uses at most 64 examples, ``curvature`` 128, and ``alignment`` at most 1,024 coordinates of a layer's
+    input, drawn at random.
 
-    The instruments are those of the probe, always on the same number of examples: at most 64 for ``tangent``
-    and 128 for ``curvature``. ``alignment`` uses at most 1,024 coordinates of a layer's input, drawn at
-    random.
-
-    Cost: at each recorded step, that of the instruments used, as given by :func:`alignbook.probe`. ``share``
+    Cost: at each recorded step, that of the instruments used, as given by :func:`alignbook.probe`; ``share``
     limits it. ``deviation`` keeps a copy of the weights of the first step.
 
     Examples

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from alignbook import paths, system
+from alignbook import paths
 
 _JUPYTER_BOOK = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
 
@@ -31,9 +31,8 @@ def render(pages: Path) -> int:
         built, book = work / "_build" / "html", paths.build() / "html"
         add_mathjax(built)
         if book.exists():
-            system.exchange(built, book)
-        else:
-            os.replace(built, book)
+            os.replace(book, work / "before")
+        os.replace(built, book)
         return 0
     finally:
         shutil.rmtree(work, ignore_errors=True)

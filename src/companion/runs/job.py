@@ -73,7 +73,7 @@ def computed(job: Job, device: str = "auto", report: bool = False) -> Computed:
     require_data([job])
     origin = results.origin(job)  # before computing: sources and archives may change while it runs
     table, step, seconds, cost = compute(job, device, report)
-    made_on = describe(device), system.features(device), system.host()
+    made_on = describe(device), system.features(device), platform.node() or "unknown"
     return Computed(table, step, seconds, cost, origin, *made_on)
 
 
