@@ -452,3 +452,18 @@ def test_load_refuses(change):
     with pytest.raises(AlignbookError) as error:
         alignbook.load(**{"name": "digits"} | change)
     one_line(error.value, repr(list(change.values())[-1]))
+
+
+def test_a_closed_standard_output_is_one_line(toys, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert cli.main(["list"]) == 2
+    monkeypatch.undo()
+    assert capsys.readouterr().err == "alignbook: standard output is closed\n"
+
+
+def test_a_working_folder_that_is_gone_is_one_line(toys, tmp_path, monkeypatch, capfd):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert cli.main(["list"]) == 2
+    assert capfd.readouterr().err == "alignbook: the working folder is gone: cd to one that is there\n"

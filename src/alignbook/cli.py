@@ -25,6 +25,9 @@ GROUPS = {
 
 def main(arguments=None):
     """Run the command; the exit status is 0, 2 for bad input, or 1 for a failed build or verification."""
+    if sys.stdout is None:
+        print("alignbook: standard output is closed", file=sys.stderr)
+        return 2
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal's encoding lacks
     options, unknown = _parser().parse_known_args(arguments)
@@ -55,7 +58,10 @@ def main(arguments=None):
         return 0
     except OSError as error:  # a full disk, a folder that may not be read
         where = f"{error.filename}: " if error.filename else ""
-        print(f"alignbook: {where}{error.strerror or on_one_line(error)}", file=sys.stderr)
+        line = f"{where}{error.strerror or on_one_line(error)}"
+        if isinstance(error, FileNotFoundError) and not where:  # asked for the working folder
+            line = "the working folder is gone: cd to one that is there"
+        print(f"alignbook: {line}", file=sys.stderr)
         _close_stdout()
         return 2
 
