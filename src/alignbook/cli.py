@@ -246,9 +246,8 @@ def _probe(options):
     from alignbook.probing import probe, sources
 
     _require_writable(options.out)
-    asked = options.arch, system.to_stderr
-    model = sources.network(options.network, *asked)
-    before = {name: sources.earlier(name, *asked) for name in options.before or ()}
+    model = sources.network(options.network, options.arch, system.to_stderr)
+    before = {name: name if Path(name).exists() else sources.network(name) for name in options.before or ()}
     inputs, targets = sources.examples(
         options.data, options.count, split=options.split, size=options.size, seed=options.seed,
         mean=options.mean, std=options.std,

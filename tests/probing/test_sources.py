@@ -50,10 +50,7 @@ def test_networks_by_callable_and_weights(mine):
     (mine / "saved").mkdir()
     torch.save(net.state_dict(), "saved/pytorch_model.bin")
     assert torch.equal(sources.network("saved", "my_network:make")[0].weight, net[0].weight)
-    assert torch.equal(sources.earlier("saved")["0.weight"], net[0].weight)
-    state = sources.earlier("weights.pt")
-    assert state.keys() == net.state_dict().keys()
-    assert all(torch.equal(values, state[name]) for name, values in net.state_dict().items())
+    assert torch.equal(sources.network("weights.pt", "my_network:make")[3].weight, net[3].weight)
 
 
 def test_torchvisions_networks_by_name(mine):
@@ -141,7 +138,7 @@ def test_a_folder_of_images(mine):
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("broken.npz", "is no .npz archive"),
+        ("broken.npz", "broken.npz cannot be read"),
         ("uneven.npz", "3 inputs"),
         ("empty", "cannot be read"),
         ("text.npz", "x holds text, not numbers"),

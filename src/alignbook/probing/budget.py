@@ -66,10 +66,3 @@ def within(measure: Callable[[int], Any], most: int, seconds: float) -> tuple[An
         if not larger:
             return last
         n = larger[0]
-
-
-def duration(needed: float) -> str:
-    """``needed`` seconds in words."""
-    if needed < 100:
-        return f"{needed:.2g} s" if needed < 10 else f"{needed:.0f} s"
-    return f"{needed / 60:.0f} min"

@@ -21,7 +21,7 @@ from .measure import MEASURES, Session
 from .network import Network, initialised
 from .parameters import TRAINABLE, checked, chosen, lines, require, require_known, some
 from .result import Probe
-from .task import function, reader_loss
+from .task import function
 
 INSTRUMENTS = ("filters", "features", "tangent", "curvature", "slice", "deviation")
 FRESH = "initialisation"
@@ -125,7 +125,8 @@ def probe(
     """
     budget.check(minutes, examples)
     integer(seed, "seed", 0)
-    forward, loss = function(forward, "forward", "model and inputs"), reader_loss(loss)
+    function(forward, "forward", "model and inputs")
+    function(loss, "loss", "outputs and targets")
     without = _without(only, without)
     checked(parameters)
     end = budget.clock() + 60 * minutes

@@ -175,9 +175,9 @@ def layer_ranks(
         if not np.isfinite(values).all():
             raise ValueError(f"{name} has entries that are not finite")
         values /= np.abs(values).max() or 1.0
-        plain, centred = (_squares(v) for v in (values, values - values.mean(0)))
-        share = np.sqrt(plain / (plain[0] or 1.0))
-        share = share[share > 0] / (share.sum() or 1.0)
+        plain, centred = (np.linalg.svd(v, compute_uv=False) for v in (values, values - values.mean(0)))
+        centred = np.square(centred)
+        share = plain[plain > 0] / (plain.sum() or 1.0)
         entropy = float(np.exp(-(share * np.log(share)).sum())) if len(share) else 0.0
         total, squared = centred.sum(), np.square(centred).sum()
         spread = (total**2 / squared, total / centred[0]) if squared else (0.0, 0.0)
@@ -342,13 +342,6 @@ def _kept(lengths):
     """Which of the directions hold ``KEPT`` of the variance."""
     before = np.cumsum(lengths**2) - lengths**2
     return before < KEPT * np.square(lengths).sum()
-
-
-def _squares(values):
-    """σ² of a matrix, descending; rounding is 0."""
-    gram = values @ values.T if len(values) <= values.shape[1] else values.T @ values
-    squares = np.linalg.eigvalsh(gram)[::-1]
-    return np.where(squares > 1e-14 * len(squares) * max(squares[0], 0.0), squares, 0.0)
 
 
 @one_sentence

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from alignbook.data import load
-from alignbook.data.images import require_archive
 from alignbook.data.torchvision_shim import import_torchvision
 from alignbook.errors import AlignbookError, on_one_line
 
@@ -105,14 +104,6 @@ def _called(source):
     return network
 
 
-def earlier(source, arch=None, say=None):
-    """The network before: as :func:`network` has it, or of a file of weights the state dict alone."""
-    path = Path(source)
-    if arch is None and path.exists():
-        return weights.read(path)
-    return network(source, arch, say)
-
-
 def named(source):
     """What ``module:name`` or ``module:name.attribute`` names. Raises AlignbookError, one line."""
     module, separator, name = source.partition(":")
@@ -189,8 +180,6 @@ def _archive(path, n, seed):
         with np.load(path, allow_pickle=False) as archive:
             return archive["x"], archive["y"]
 
-    if path.is_file():
-        require_archive(path)
     x, y = _tried(opened, f"{path} cannot be read (an archive with x and y)")
     if not x.ndim or not y.ndim or len(x) != len(y):
         sizes = [len(v) if v.ndim else "a single number of" for v in (x, y)]

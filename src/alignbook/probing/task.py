@@ -27,21 +27,6 @@ def function(value, name, of):
     return value
 
 
-def reader_loss(value):
-    """``loss=`` of a reader, refused where it returns no single number. Raises ValueError for no function."""
-    if function(value, "loss", "outputs and targets") is None:
-        return None
-
-    def loss(outputs, targets):
-        number = value(outputs, targets)
-        if not isinstance(number, torch.Tensor) or number.numel() != 1:
-            what = tuple(number.shape) if isinstance(number, torch.Tensor) else f"a {type(number).__name__}"
-            raise ValueError(f"loss must return a tensor of one number, the mean of the examples, not {what}")
-        return number.reshape(())
-
-    return loss
-
-
 def outputs_of(returned):
     """The tensor of what a network returned: itself, ``.logits``, ``["out"]``, or the first of a tuple."""
     for name in TENSORS:

@@ -18,7 +18,7 @@ from alignbook.probing.data import gathered
 from alignbook.probing.errors import OutOfTime, why
 from alignbook.probing.network import Network
 from alignbook.probing.parameters import TRAINABLE, checked, chosen, lines, require
-from alignbook.probing.task import function, reader_loss, settled
+from alignbook.probing.task import function, settled
 
 from .instruments import INSTRUMENTS, Subject
 from .schedule import Budget, due
@@ -122,7 +122,8 @@ class Recorder:
         checked(parameters)
         self._instruments = _named(instruments)
         self._due, self._budget = due(at), Budget(share)
-        self._loss, self._forward = reader_loss(loss), function(forward, "forward", "model and inputs")
+        self._forward = function(forward, "forward", "model and inputs")
+        self._loss = function(loss, "loss", "outputs and targets")
         if start is not None and not isinstance(start, nn.Module):
             start = weights.state_of(start, "start")
         with random_states_kept():  # a DataLoader that shuffles draws from the global generator
@@ -237,7 +238,7 @@ class Recorder:
                 if name == FREE or self._budget.allows(name):
                     self._look(name, subject, n)
                 else:
-                    takes = f"it takes about {budget.duration(self._budget.last[name])}, and "
+                    takes = f"it takes about {self._budget.last[name]:.0f} s, and "
                     self._skip(name, n, takes)
 
     def _look(self, name, subject, n):
@@ -266,8 +267,8 @@ class Recorder:
             self.left_out |= left
 
     def _skip(self, name, n, takes=""):
-        may = budget.duration(max(self._budget.left, 0.0))
-        self.left_out[name] = f"step {n}: {takes}recording may take {may} (share=)"
+        may = max(self._budget.left, 0.0)
+        self.left_out[name] = f"step {n}: {takes}recording may take {may:.0f} s (share=)"
 
     def _say(self, remarks):
         self.said = tuple(dict.fromkeys([*self.said, *remarks]))

@@ -2,6 +2,6 @@
 
 from .figures import figure
 from .page import page, summary
-from .words import ABOUT, FRESH, SHOWS, SPOKEN, sentences
+from .words import ABOUT, FRESH, SPOKEN, sentences
 
-__all__ = ["ABOUT", "FRESH", "SHOWS", "SPOKEN", "figure", "page", "sentences", "summary"]
+__all__ = ["ABOUT", "FRESH", "SPOKEN", "figure", "page", "sentences", "summary"]

@@ -8,7 +8,7 @@ import matplotlib as mpl
 import pandas as pd
 
 from .figures import figure
-from .words import ABOUT, SHOWS, SPOKEN, digits, sentences
+from .words import ABOUT, SPOKEN, digits, sentences
 
 CSS = """
 :root { color-scheme: light dark; --muted: #5f6670; --line: #d0d4da; --link: #0b5cad; }
@@ -79,7 +79,7 @@ def findings(probe, prefix: str | None = "") -> str:
 
 
 def _section(probe, name):
-    heading, paper, study, meaning, reading = ABOUT[name]
+    heading, paper, study, meaning, shows = ABOUT[name]
     missing = [
         f'<p class="muted">Not measured: {html.escape(f"{key}: {why}")}.</p>'
         for key, why in probe.left_out.items()
@@ -89,25 +89,29 @@ def _section(probe, name):
         return [f'<h2 id="{name}">{heading}</h2>', *(missing or ['<p class="muted">Not measured.</p>'])]
     parts = [
         f'<h2 id="{name}">{heading}</h2>'
-        f'<p>{meaning} {reading} <span class="muted">{paper}: page <code>{study}</code>.</span></p>',
+        f'<p>{meaning} <span class="muted">{paper}: page <code>{study}</code>.</span></p>',
         *missing,
     ]
     rows = probe.tables[name]
     if name in probe.notes:
         parts.append(f'<p class="muted">Measured on {html.escape(probe.notes[name])}.</p>')
     numbers = _table(rows.replace({"network": SPOKEN}))
-    return [*parts, _figure(name, rows), f"<details><summary>The numbers</summary>{numbers}</details>"]
+    return [
+        *parts,
+        _figure(name, rows, heading, shows),
+        f"<details><summary>The numbers</summary>{numbers}</details>",
+    ]
 
 
-def _figure(name, rows):
+def _figure(name, rows, heading, shows):
     out = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": name}):  # which makes the ids in one page differ
         figure(name, rows).savefig(out, format="svg", metadata={"Date": None})
     svg = out.getvalue()
     svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{name}-", svg[svg.index("<svg") :])
     return (
-        f'<figure><div role="img" aria-label="{html.escape(ABOUT[name][0])}">{svg}</div>'
-        f"<figcaption>{SHOWS[name]}</figcaption></figure>"
+        f'<figure><div role="img" aria-label="{html.escape(heading)}">{svg}</div>'
+        f"<figcaption>{shows}</figcaption></figure>"
     )
 
 

@@ -5,54 +5,54 @@ import pandas as pd
 
 FRESH = "initialisation"
 SPOKEN = {FRESH: "random weights"}
-# instrument: (heading, paper, page of the book, what is measured, how to read the number)
+# instrument: (heading, paper, page of the book, what the number is and how to read it, what the figure shows)
 ABOUT = {
     "features": (
         "Features and targets",
         "Imani et al. 2022",
         "representation_alignment/fig10_peaks_alignment",
-        "How much of the targets lies along the top singular vectors of what each layer reads.",
-        "A curve that rises early belongs to features on which a linear model learns these targets fast. "
-        "Chance is the mean over all orders of the targets: a layer at chance knows nothing of them. At "
-        "the same k it is about k over the number of examples for every layer.",
+        "How much of the targets lies along the top singular vectors of what each layer reads. Features "
+        "whose curve rises early let a linear model learn these targets fast. A layer at chance, the mean "
+        "over all orders of the targets, knows nothing of them.",
+        "Share of the targets along the first k singular vectors, for at most six layers, from the input "
+        "(light) to the outputs (dark). A curve ends where its layer has no further directions.",
     ),
     "tangent": (
         "Tangent kernels and targets, layer by layer",
         "Lou et al. 2022",
         "signal_propagation/fig03_peak_law",
         "Aₗ says how much of what a step on layer l's weights does to the outputs moves them towards the "
-        "targets: 0 if nothing, 1 if all. A few hundredths are usual for ten classes.",
-        "Chance is the same with shuffled targets. The paper finds that in deep networks Aₗ peaks in a "
-        "hidden layer, which moves with depth.",
+        "targets: 0 if nothing, 1 if all; a few hundredths are usual for ten classes. The paper finds that "
+        "in deep networks Aₗ peaks in a hidden layer, which moves with depth.",
+        "Alignment of each layer's tangent kernel with the targets, in the network's own order; dotted: with "
+        "shuffled targets.",
     ),
     "curvature": (
         "Curvature of the loss",
         "ICLR 2020 submission on transferability",
         "transferability/fig03_flat_minima",
-        "The Hessian's eigenvalues of largest magnitude, and its trace: how sharp the place is at which "
-        "training ended.",
-        "The residual bounds how far the nearest true eigenvalue is; the trace has a 95 % interval over "
-        "random vectors. There is no absolute scale: random weights can be very flat or very steep. Compare "
-        "networks with the same loss, data and examples, or this one with itself at an earlier time.",
+        "The Hessian's eigenvalues of largest magnitude, and its trace with a 95 % interval: how sharp the "
+        "place is. There is no absolute scale, and random weights can be very flat or very steep: compare "
+        "networks with the same loss, data and examples.",
+        "The Hessian's eigenvalues by magnitude; bars are their residuals: a true eigenvalue is no further.",
     ),
     "slice": (
         "The loss around the network",
         "ICLR 2020 submission on transferability",
         "transferability/fig05_landscapes_at_initialisation",
-        "The loss along one random direction in which every filter is as long as the network's own: 0.1 "
-        "moves each filter by a tenth of its length.",
-        "A loss that hardly changes belongs to a flat place; one that falls on one side and rises on the "
-        "other is on a slope, not in a minimum. Random weights can look flat, too: they guess, whichever way "
-        "one goes.",
+        "The loss along one random direction in which every filter is as long as the network's own. It "
+        "hardly changes where the place is flat; where it falls on one side and rises on the other the "
+        "network is on a slope. Random weights can look flat, too: they guess, whichever way one goes.",
+        "The loss along one random direction, less the loss of the network itself, in the middle.",
     ),
     "deviation": (
         "How far the weights have moved",
         "ICLR 2020 submission on transferability",
         "transferability/tab01_weight_deviation",
-        "The Frobenius norm of each layer's change since the network before, alone and as a share of the "
-        "norm before.",
-        "0 means that a layer has not moved. Two independent random layers of one scale differ by 1.4 "
-        "of their norm.",
+        "The Frobenius norm of each layer's change since the network before. Two independent random layers "
+        "of one scale differ by 1.4 of their norm.",
+        "Length of each weight's change as a share of its length before, in the network's own order; dotted: "
+        "two independent random layers of one scale.",
     ),
     "filters": (
         "First-layer filters and image patches",
@@ -60,27 +60,12 @@ ABOUT = {
         "random_labels/fig02_misalignment",
         "The paper says that training aligns the covariance of the first layer's filters with that of the "
         "image patches: the same eigenvectors, and along each a standard deviation τ = f(σ) of the patches' "
-        "σ.",
-        "Misalignment is 0 where the two share all eigenvectors. Sampling alone is what as many "
-        "Gaussian filters have whose covariance is aligned; trained filters are not Gaussian and can lie "
-        "below it. Random bases show what no alignment would give. Where these two are about as large, as "
-        "with few more filters than entries of a patch, misalignment says little.",
+        "σ. Misalignment is 0 where the two share all eigenvectors. Sampling alone is what as many Gaussian "
+        "filters have whose covariance is aligned, random bases what no alignment would give: where these "
+        "two are about as large, misalignment says little.",
+        "Standard deviation τ of the filters against that of the patches, σ, along each eigenvector of the "
+        "patches' covariance.",
     ),
-}
-# What each instrument's figure shows.
-SHOWS = {
-    "filters": "Standard deviation τ of the filters against that of the patches, σ, along each eigenvector "
-    "of the patches' covariance.",
-    "features": "Share of the targets that lies along the first k singular vectors, for at most six of the "
-    "layers, from the input (light) to the outputs (dark). A curve ends where its layer has no further "
-    "directions.",
-    "tangent": "Alignment of each layer's tangent kernel with the labels, in the network's own order; "
-    "dotted, in the same colour: with shuffled targets.",
-    "curvature": "The Hessian's eigenvalues by magnitude; bars are their residuals.",
-    "slice": "The loss along one random direction, less the loss of the network itself, in the middle; on at "
-    "most 256 of the examples.",
-    "deviation": "Length of each weight's change as a share of its length before, in the network's own "
-    "order; dotted: two independent random layers of one scale.",
 }
 
 
