@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import os
 import sys
 import warnings
 
@@ -16,7 +15,6 @@ import alignbook
 import companion
 from alignbook import cli
 from alignbook.errors import AlignbookError
-from companion.cli import _bookmaker
 from companion.judging import judge
 from companion.runs import notebooks, parameters, results
 from companion.runs.run import jobs_of, most_faithful
@@ -46,106 +44,61 @@ def toys(here, monkeypatch):
 
 BROKEN_NOTEBOOKS = {
     "syntax": ("rate: float = 0.5", "rate: float = = 0.5", "line 24: the parameters cell is no Python"),
-    "an open string": ("rate: float = 0.5", 'rate: str = "0.5', "line 24: the parameters cell is no Python"),
     "open metadata": (":tags: [parameters]", "---\ntags: [parameters]", "line 21: the cell's metadata are"),
     "metadata": (":tags: [parameters]", ":tags: [parameters", "line 21: the cell's metadata are no YAML"),
-    "no metadata": (":tags: [parameters]", "---\n[a]\n---", "line 21: the cell's metadata have no names"),
     "tags": (":tags: [parameters]", ":tags: parameters", "line 21: tags must be a list of names"),
     "no cell": (":tags: [parameters]", ":tags: [parameter]", "0 cells are tagged 'parameters'"),
     "no UTF-8": ("a toy", "\udcff toy", ": byte 0xff is no UTF-8"),
     "no literal": ("rate: float = 0.5", "rate: float = half", "line 24: cannot read the parameter"),
-    "no value": ("rate: float = 0.5", "rate: float", "line 24: cannot read the parameter"),
     "no range": ("(0, 1]: size", "(0, 1, 2]: size", "a range is written [low, high], not (0, 1, 2]"),
     "nothing in range": ("(0, 1]: size", "(1, 0]: size", "nothing lies in the range (1, 0]"),
     "twice": ("rate: float = 0.5", "seeds: float = 0.5", "line 25: cannot read the parameter"),
-    "a text with a range": ('"plain"]  # {plain', '"plain"]  # [0, 1]: {plain', "a str has no range [0, 1]"),
-    "no name": ("rate: float = 0.5", "rate.x: float = 0.5", "a parameter is a typed assignment"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BROKEN_NOTEBOOKS)
-def test_a_broken_notebook_leaves_the_others_alone(toys, capsys, case):
+def test_a_broken_notebook_is_one_line(toys, case):
     old, new, message = BROKEN_NOTEBOOKS[case]
     text = (toys.second / "notebook.md").read_text()
     assert old in text
     (toys.second / "notebook.md").write_bytes(text.replace(old, new, 1).encode(errors="surrogateescape"))
-    for command in ("status", "claims"):
-        assert cli.main([command]) == 2
-        out, err = capsys.readouterr()
-        one_line(err.rstrip("\n"), "notebooks/toy/fig98_toy/notebook.md", message)
-        assert "fig98" not in out and ("toy/fig99_toy" in out or command == "claims")
-    assert cli.main(["list"]) == (2 if case == "no UTF-8" else 0)
-    assert "toy/fig99_toy" in capsys.readouterr().out
-    assert cli.main(["show", "fig99"]) == 0
     with pytest.raises(AlignbookError) as error:
         companion.run("fig98")
-    one_line(error.value, message)
+    one_line(error.value, "notebooks/toy/fig98_toy/notebook.md", message)
     assert not toys.results.exists()
 
 
-BROKEN_EXPERIMENTS = {
-    "missing": (None, "notebooks/toy/fig98_toy/experiment.py"),
-    "syntax": ("def jobs(:\n", "experiment.py, line 1: SyntaxError"),
-    "raises": ("import os\nraise RuntimeError('two\\nlines')\n", "experiment.py, line 2: RuntimeError: two"),
-    "ends": ("raise SystemExit(3)\n", "experiment.py, line 1: SystemExit: 3"),
-    "imports": ("import os, no_such_module\n", "experiment.py, line 1: ModuleNotFoundError"),
-    "nothing": ("", "no jobs for these parameters (AttributeError"),
-    "jobs": ("def jobs(given):\n    return given['no']\n", "experiment.py, line 2: KeyError: 'no'"),
-    "no UTF-8": ("x = '\udcff'\n", "SyntaxError"),
-    "null": ("x = '\0'\n", "source code string cannot contain null bytes"),
+BROKEN_FILES = {
+    "no experiment": ("experiment.py", None, "notebooks/toy/fig98_toy/experiment.py"),
+    "syntax": ("experiment.py", "def jobs(:\n", "experiment.py, line 1: SyntaxError"),
+    "raises": (
+        "experiment.py",
+        "import os\nraise RuntimeError('two\\nlines')\n",
+        "experiment.py, line 2: RuntimeError: two",
+    ),
+    "ends": ("experiment.py", "raise SystemExit(3)\n", "experiment.py, line 1: SystemExit: 3"),
+    "no jobs": ("experiment.py", "", "no jobs for these parameters (AttributeError"),
+    "a reading": ("reading.py", "x = 1\ndef f(:\n", "reading.py, line 2: SyntaxError"),
+    "no profiles": ("profiles.yaml", None, "fig98_toy/profiles.yaml"),
+    "an unknown profile": ("profiles.yaml", "fast: {seeds: 1}", "profiles.yaml: no profile 'fast'"),
+    "a profile's text": ("profiles.yaml", "paper: fast", "yaml: profile paper has no values"),
+    "no parameter": ("profiles.yaml", "quick: {sedes: 1}", "yaml, toy/fig98_toy: has no"),
 }
 
 
-@pytest.mark.parametrize("case", BROKEN_EXPERIMENTS)
-def test_a_broken_experiment_leaves_the_others_alone(toys, capsys, case):
-    text, message = BROKEN_EXPERIMENTS[case]
-    if text is None:
-        (toys.second / "experiment.py").unlink()
-    else:
-        (toys.second / "experiment.py").write_bytes(text.encode(errors="surrogateescape"))
-    for command in ("status", "claims"):
-        assert cli.main([command]) == 2
-        out, err = capsys.readouterr()
-        one_line(err.rstrip("\n"), "toy/fig98_toy", message)
-        assert "toy/fig99_toy" in out or command == "claims"
-
-
-def test_a_module_that_hides_a_study_is_told_and_no_file_is_said_to_be_missing(toys, capsys):
-    folder = (toys.second / "experiment.py").parent
-    folder.with_suffix(".py").write_text("")
-    assert cli.main(["status"]) == 2
-    err = capsys.readouterr().err.rstrip("\n")
-    one_line(err, "toy/fig98_toy: its experiment cannot be imported", "fig98_toy' is not a package")
-    assert "has no experiment" not in err
-
-
-BROKEN_STUDIES = {
-    "no experiment": ("experiment.py", None, "experiment.py", "status"),
-    "a reading's syntax": ("reading.py", "x = 1\ndef f(:\n", "reading.py, line 2: SyntaxError", "claims"),
-    "no profiles": ("profiles.yaml", None, "fig97_study/profiles.yaml", "status"),
-    "an unknown profile": ("profiles.yaml", "fast: {seeds: 1}", "profiles.yaml: no profile 'fast'", "status"),
-    "no list": ("profiles.yaml", "[a]", "profiles.yaml: profile", "status"),
-    "a profile's text": ("profiles.yaml", "paper: fast", "yaml: profile paper has no values", "status"),
-    "no parameter": ("profiles.yaml", "quick: {sedes: 1}", "yaml, toy/fig97_study: has no", "status"),
-}
-
-
-@pytest.mark.parametrize("case", BROKEN_STUDIES)
-def test_a_broken_study_leaves_the_others_alone(toys, monkeypatch, capsys, case):
-    name, text, message, command = BROKEN_STUDIES[case]
-    folder = write_study(toys.root)
-    book = notebooks.find("fig97")
-    for job in jobs_of(book, parameters.resolve(book, "quick")):
-        table = job.compute(**job.arguments, device="cpu", report=None)
-        results.store(job, table, results.origin(job), device="here", wall_time=0.1)
-    assert cli.main(["claims"]) == cli.main(["status"]) == 0
+@pytest.mark.parametrize("case", BROKEN_FILES)
+def test_a_broken_study_leaves_the_others_alone(toys, capsys, case):
+    name, text, message = BROKEN_FILES[case]
+    command = "claims" if name == "reading.py" else "status"
+    assert cli.main(["run", "fig98", "--no-notebook"]) == 0
     capsys.readouterr()
     forget_toys()
-    (folder / name).unlink() if text is None else (folder / name).write_text(text)
+    file = toys.second / name
+    file.unlink() if text is None else file.write_text(text)
     assert cli.main([command]) == 2
     out, err = capsys.readouterr()
     one_line(err.rstrip("\n"), message)
-    assert "fig97" not in out and ("toy/fig99_toy" in out or command == "claims")
+    assert "fig98" not in out and ("toy/fig99_toy" in out or command == "claims")
     assert cli.main(["list"]) == 0 and "toy/fig99_toy" in capsys.readouterr().out
 
 
@@ -214,28 +167,6 @@ def test_an_edited_profile_is_read_or_refused_in_one_line(toys):
     check()
 
 
-@pytest.mark.parametrize(
-    "value", ["!x y", "!!bool x", "!!int x", "!!float x", "!!timestamp x", "!!map [a]", "!!omap x"]
-)
-def test_a_tag_that_is_none_names_the_file_and_the_line(toys, value):
-    toys.profile("quick", f"{{labels: [plain],\n  rate: 0.5, seeds: {value}}}")
-    with pytest.raises(AlignbookError) as error:
-        parameters.resolve(notebooks.find("fig99"), "quick")
-    one_line(error.value, "fig99_toy/profiles.yaml", "line 3")
-
-
-def test_a_value_that_holds_itself_many_times_is_cut(toys):
-    many = "&a [x, x, x, x, x, x, x, x]"
-    for name in "bcdefgh":
-        before = chr(ord(name) - 1)
-        many += f", &{name} [{', '.join(f'*{before}' for _ in range(8))}]"
-    path = toys.notebook.with_name("profiles.yaml")
-    path.write_text(f"quick: {{seeds: [{many}]}}\n")
-    with pytest.raises(AlignbookError) as error:
-        parameters.resolve(notebooks.find("fig99"), "quick")
-    one_line(error.value, "seeds must be an int, not [")
-
-
 # ---- stored files ----
 
 
@@ -276,10 +207,8 @@ def looked_at(book):
 
 WRONG_TABLES = {
     "a header only": (b"step,value\n", 0, None),
-    "nothing": (b"", 0, None),
     "other rows": (b"step,value\n0,1\n", 3, None),
     "no UTF-8": (b"step,value\n0,\xff\n", 1, None),
-    "longer rows": (b"step,value\n0,1,2,3\n0,1,2,3\n", 2, None),
     "rows longer by one": (b"step,value\n0,1,5\n1,2,6\n2,3,7\n", 3, None),
     "text": (b"step,value\n0,a\n1,b\n", 2, []),
     "no column": (b"step\n0\n1\n2\n", 3, 2),
@@ -300,30 +229,7 @@ def test_a_table_with_a_right_digest_and_wrong_content(stored, case):
     assert (found[0].seeds if isinstance(expected, int) else found) == expected
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
-    max_leaves=4,
-)
-DATA = st.fixed_dictionaries({"name": JSON | st.just("photos"), "sha256": JSON})
-
-
-def test_edited_provenance_is_shown_or_counts_as_missing(stored):
-    book, record, _ = stored
-    whole = json.loads(record.read_text())
-
-    @QUICK
-    @given(st.sampled_from(sorted(whole)), JSON | DATA)
-    def check(field, value):
-        record.write_text(json.dumps(whole | {field: value}))
-        looked_at(book)
-
-    check()
-
-
-@pytest.mark.parametrize(
-    "text", [b"", b"\xff", b"null", b"[]", b"{}", b"[" * 100000, b'{"table":' * 50000, b"9" * 5000]
-)
+@pytest.mark.parametrize("text", [b"", b"\xff", b"[]", b"{}", b"[" * 100000])
 def test_provenance_that_is_none_counts_as_missing(stored, text):
     book, record, _ = stored
     record.write_bytes(text)
@@ -332,15 +238,7 @@ def test_provenance_that_is_none_counts_as_missing(stored, text):
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"name": 3},
-        {"workers": "2"},
-        {"workers": 1.5},
-        {"device": 3},
-        {"profile": ["quick"]},
-        {"recompute": ""},
-    ]
-    + [{"seeds": 10**5000}, {"rate": float("nan")}, {"labels": "plain"}],
+    [{"name": 3}, {"workers": 1.5}, {"profile": ["quick"]}, {"seeds": 10**5000}, {"rate": float("nan")}],
     ids=lambda change: next(iter(change)),
 )
 def test_run_refuses(toys, change):
@@ -360,11 +258,6 @@ def test_a_title_that_the_terminal_cannot_show(toys, monkeypatch):
         monkeypatch.setattr(sys, "stdout", terminal)
         assert cli.main(["list"]) == 0
         assert shown in terminal.buffer.getvalue().decode(encoding)
-
-
-def test_figures_do_not_hang_on_the_shells_backend(toys, monkeypatch):
-    monkeypatch.setenv("MPLBACKEND", "nonsense")
-    assert _bookmaker() and "MPLBACKEND" not in os.environ
 
 
 # ---- arrays ----
@@ -435,19 +328,7 @@ def test_hessian_eigenvalues_below_the_normal_range_are_refused():
     assert found.converged and torch.allclose(gram, torch.eye(2, dtype=torch.float64))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"n": "3"},
-        {"n": 5.0},
-        {"n": True},
-        {"n": 3, "seed": None},
-        {"n": 3, "seed": 1.5},
-        {"seed": -1},
-        {"name": 3},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("change", [{"n": "3"}, {"n": 5.0}, {"n": 3, "seed": None}, {"name": 3}], ids=str)
 def test_load_refuses(change):
     with pytest.raises(AlignbookError) as error:
         alignbook.load(**{"name": "digits"} | change)

@@ -3,13 +3,12 @@
 import json
 import sys
 import textwrap
-from dataclasses import replace
 
 import pytest
 
 from alignbook import paths
 from benchmarks import __main__ as command, harness, registry, training
-from benchmarks.work import Aim, Contender, Scaling, Work, entrywise_error, relative_error
+from benchmarks.work import Aim, Scaling, Work, entrywise_error, relative_error
 from companion.pages import bench_page, quantities
 
 # Workers import what they run by name, so the works lie in a module.
@@ -129,44 +128,6 @@ def test_answers_that_disagree_are_an_error_and_reach_nothing(fake, tmp_path, ca
     assert "answers disagree" in bench_page.comparisons()["shown"][0]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("reference", "status"), [("theirs", 0), ("wrong", 1)])
-def test_a_reference_is_compared_and_not_timed(fake, tmp_path, capsys, monkeypatch, reference, status):
-    contender = Contender("exact", "numpy", getattr(fake, reference))
-    aims = (Aim("exact", "error", 1e-6, "exact"),)
-    folder = tmp_path / "benchmarks" / "results"
-    work = replace(fake.work("sums/alone", aims=aims, alone="nobody"), reference=contender)
-    assert run(folder, work) == status
-    out, err = capsys.readouterr()
-    assert "exact" in out and ("ANSWERS DISAGREE: sums/alone (exact)" in err) == bool(status)
-    (record,) = stored(folder)["comparisons"].values()
-    assert [c["name"] for c in record["contenders"]] == ["alignbook"]
-    assert [aim["reached"] for aim in record["aims"]] == [not status]
-    monkeypatch.setattr(paths, "root", lambda: tmp_path)
-    assert bench_page.comparisons()["peer"].tolist() == ["none"]
-
-
-@pytest.mark.slow
-def test_a_peer_that_may_differ_decides_nothing(fake, tmp_path, capsys):
-    aims = (Aim("at least 0 times faster", "faster", 0, "wrong"),)
-    peer = Contender("wrong", "numpy", fake.wrong, differs="not converged")
-    folder = tmp_path / "results"
-    work = fake.work("sums/rough", aims=aims)
-    assert run(folder, replace(work, contenders=(*work.contenders, peer))) == 0
-    assert "(not converged)" in capsys.readouterr().out
-    record = stored(folder)["comparisons"]["sums/rough"]
-    (answer,) = record["agreement"]["answers"]
-    assert answer["agrees"] is None and answer["error"] > answer["tolerance"]
-    assert [aim["reached"] for aim in record["aims"]] == [True]
-
-
-def test_a_fast_contender_runs_more_often_than_a_slow_one(monkeypatch):
-    monkeypatch.setattr(harness, "SHORT", 3.0)
-    assert harness._goes_on([5.0] * 4, 5) and not harness._goes_on([5.0] * 5, 5)
-    assert harness._goes_on([0.1] * 14, 5) and not harness._goes_on([0.1] * 15, 5)
-    assert not harness._goes_on([0.5] * 6, 5)
-
-
 def test_updates_of_training_tell_a_network_that_has_not_learned():
     state = training.setup_network("cpu", 2, 8, 8)
     ours = training.updates(training.fit_float32(training.fresh(state)))
@@ -175,17 +136,6 @@ def test_updates_of_training_tell_a_network_that_has_not_learned():
         assert training.update_error(ours, peer) < 1e-4
     idle = training.updates(training.plain(state))
     assert training.update_error(idle, peer) == pytest.approx(1)
-
-
-@pytest.mark.slow
-def test_the_floor_is_by_the_best_rates_before_and_after(fake, tmp_path, monkeypatch):
-    disturbed = RATES | {"bytes": RATES["bytes"] / 2}
-    for first, last in ((disturbed, RATES), (RATES, disturbed)):
-        measured = iter((first, last))
-        monkeypatch.setattr(harness, "measure_rates", lambda *_, measured=measured: next(measured))
-        run(tmp_path / "results", fake.work("sums/good", fake.theirs))
-        (record,) = stored(tmp_path / "results")["comparisons"].values()
-        assert record["floor"]["seconds"] == 8e-6 and record["environment"]["rates"] == RATES
 
 
 @pytest.mark.slow
@@ -211,35 +161,6 @@ def test_results_merge_in_the_order_of_the_works_and_replace_each_other(tmp_path
     assert list(kept) == ["a/one", "b/one"]
     (path,) = tmp_path.glob("*.json")
     assert len(json.loads(path.read_text())["environments"]) == 1  # the first day's is gone
-
-
-def test_a_write_that_is_cut_short_leaves_the_last_results(tmp_path, monkeypatch):
-    entry = {"title": "first", "environment": {"date": "1"}}
-    harness.keep(tmp_path, "cpu", "comparisons", "a/one", entry, [])
-    (path,) = tmp_path.glob("*.json")
-    before = path.read_text()
-    with pytest.raises(ValueError):
-        harness.keep(tmp_path, "cpu", "comparisons", "a/one", entry | {"x": float("nan")}, [])
-    assert path.read_text() == before and [file.name for file in tmp_path.iterdir()] == [path.name]
-
-
-@pytest.mark.slow
-def test_small_runs_keep_nothing(fake, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(registry, "works", lambda: [fake.work("sums/good", fake.theirs)])
-    monkeypatch.setattr(registry, "scalings", lambda: [fake.SCALING])
-    assert command.main(["--small", "--results", str(tmp_path / "results"), "--threads", "1", "sums"]) == 0
-    assert not (tmp_path / "results").exists()
-    assert command.main(["nothing"]) == 2 and "no work is called nothing" in capsys.readouterr().err
-    assert command.main(["--list"]) == 0 and "sums/n" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_killed_fails_with_a_line(fake):
-    with harness.Worker(fake.setup, Contender("gone", "numpy", fake.ours), 1, "cpu") as worker:
-        worker.load({"n": 3})
-        worker._process.kill()
-        with pytest.raises(command.ContenderError, match="gone: its process ended with status -9"):
-            worker.run()
 
 
 def test_every_work_can_be_listed_without_its_peers():
@@ -282,14 +203,3 @@ def test_exponent_errors_and_quantities():
     assert [quantities.seconds(t) for t in (12.34, 0.01234, 1.2e-5)] == ["12.3 s", "12.3 ms", "12 µs"]
     assert [quantities.memory(b) for b in (None, 2**19, 3 * 2**30)] == ["unknown", "0.5 MiB", "3 GiB"]
     assert [quantities.factor(x) for x in (23.4, 2.34, 0.234)] == ["23", "2.3", "0.23"]
-
-
-@pytest.mark.slow
-def test_a_contender_of_another_device_is_not_tried(fake, tmp_path):
-    folder = tmp_path / "results"
-    elsewhere = Contender("absent", "numpy", fake.absent, device="cuda")
-    work = fake.work("sums/here", fake.theirs)
-    assert run(folder, replace(work, contenders=(*work.contenders, elsewhere))) == 0
-    (record,) = stored(folder)["comparisons"].values()
-    assert [c["name"] for c in record["contenders"]] == ["alignbook", "theirs"]
-    assert [answer["against"] for answer in record["agreement"]["answers"]] == ["theirs"]

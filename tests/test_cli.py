@@ -1,6 +1,5 @@
 """The command: listing, showing, refusing; executed notebooks."""
 
-import errno
 import fcntl
 import json
 import os
@@ -11,14 +10,12 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 import companion
 from alignbook import cli as entry, paths
 from companion import cli
 from companion.pages import page
-from companion.pages.reference import subcommands
 
 RUN = ("run", "fig99", "--no-notebook")
 
@@ -87,15 +84,6 @@ def test_a_dry_run_says_what_it_would_compute_and_at_what_cost(here, tmp_path):
     assert (status, out, len(err.splitlines())) == (2, "", 1) and "did you mean seeds?" in err
 
 
-def test_help_lists_every_command_on_one_screen(here):
-    text = here.call("--help")[1]
-    assert sorted(name for names in entry.GROUPS.values() for name in names) == sorted(
-        subcommands(entry._parser())
-    )
-    assert len(text.splitlines()) <= 40 and max(map(len, text.splitlines())) <= 90
-    assert "  probe    measure a network of your own with the papers' instruments" in text.splitlines()
-
-
 def in_process(capsys, *arguments):
     status = entry.main(list(arguments))
     return status, *capsys.readouterr()
@@ -108,38 +96,6 @@ def test_data_sets_are_listed_and_fetched(monkeypatch, tmp_path, capsys):
     assert in_process(capsys, "fetch", "digits")[1].split() == ["digits", "comes", "with", "a", "package"]
     status, out, err = in_process(capsys, "fetch", "nothing")
     assert (status, out) == (2, "") and "no image set 'nothing'" in err and len(err.splitlines()) == 1
-
-
-@pytest.mark.parametrize("name", ["mnist", "ct_slices", "mine"])
-def test_a_damaged_archive_is_no_data_set(monkeypatch, tmp_path, capsys, name):
-    monkeypatch.setenv("ALIGNBOOK_DATA", str(tmp_path))
-    path = tmp_path / f"{name}.npz"
-    images = np.zeros((4, 28, 28), np.uint8)
-    arrays = {"x_train": images, "x_test": images, "y_train": np.zeros(4, np.uint8)}
-    arrays |= {"y_test": np.zeros(4, np.uint8), "classes": np.array(["a"])}
-    np.savez(path, **arrays)
-    if name == "mine":
-        assert in_process(capsys, "fetch", name)[:2] == (0, f"{name:14} {path}\n")
-    whole = path.read_bytes()
-    path.write_bytes(b"<html>not found</html>")
-    status, out, err = in_process(capsys, "fetch", name)
-    assert (status, out, len(err.splitlines())) == (2, "", 1) and "pickle" not in err
-    assert f"{path} is no .npz archive, or cut off; replace or remove it" in err
-    path.write_bytes(whole[:-100])
-    status, out, err = in_process(capsys, "fetch", name)
-    assert (status, out, len(err.splitlines())) == (2, "", 1) and f"{path} is no" in err
-
-
-def test_an_archive_with_a_damaged_image_is_no_data_set(monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv("ALIGNBOOK_DATA", str(tmp_path))
-    images, labels = np.full((4, 8, 8), 7, np.uint8), np.zeros(4, np.uint8)
-    path = tmp_path / "mine.npz"
-    np.savez(path, x_train=images, y_train=labels, x_test=images, y_test=labels, classes=np.array(["a"]))
-    content = bytearray(path.read_bytes())
-    content[content.rindex(bytes([7]) * 100)] ^= 1  # of the test images; only its checksum tells
-    path.write_bytes(content)
-    status, out, err = in_process(capsys, "fetch", "mine")
-    assert (status, out, len(err.splitlines())) == (2, "", 1) and f"{path} is no readable .npz" in err
 
 
 def test_interrupted_commands_speak_of_stored_jobs_where_they_store_any(monkeypatch, capsys):
@@ -164,28 +120,6 @@ def test_a_folder_without_notebooks_or_for_the_build_is_one_line(here, tmp_path)
         assert status == 2 and len(err.splitlines()) == 1 and message in err
 
 
-@pytest.mark.slow
-def test_without_a_home_notebooks_run_all_the_same(checkout):
-    status, _, err = checkout.run("run", "fig99", "--workers", "1", HOME="/proc/none")
-    assert status == 0, err
-
-
-def test_a_full_disk_names_the_build_folder(monkeypatch, tmp_path):
-    from alignbook import AlignbookError, system
-    from companion.pages import book
-
-    monkeypatch.setenv("ALIGNBOOK_BUILD", str(tmp_path))
-    full = OSError(errno.ENOSPC, "No space left on device")
-    many = shutil.Error([("from", "to", f"[Errno 28] No space left on device: 'to{n}'") for n in range(3)])
-    elsewhere = OSError(errno.ENOSPC, "No space left on device", "site-packages/tex-svg.js")
-    for error in (full, many, elsewhere):
-        monkeypatch.setattr(book, "_build", lambda *_, error=error: (_ for _ in ()).throw(error))
-        with pytest.raises(AlignbookError) as told:
-            book.build()
-        assert str(told.value) == f"cannot build the book in {paths.shown(tmp_path)}: No space left on device"
-    assert system.reason(shutil.Error("odd")) == "odd"
-
-
 def test_a_study_of_a_paper_without_a_chapter_is_told_and_left_out():
     from companion.pages import book
 
@@ -193,19 +127,6 @@ def test_a_study_of_a_paper_without_a_chapter_is_told_and_left_out():
     books, said = [SimpleNamespace(name=f"{paper}/fig01_x", paper=paper) for paper in ("toy", "other")], []
     assert book._listed(books, toc, said.append) == books[:1]
     assert said[0].startswith("other/fig01_x is left out of the book: no chapter other/index in _toc.yml")
-
-
-def test_a_data_set_of_ones_own_is_told_how_to_be_used(here, tmp_path):
-    cell = 'labels: list[str] = ["plain"]  # {plain, fail, diverge, slow, kill}: what happens'
-    line = here.notebook.read_text().splitlines().index(cell) + 1
-    where = {"ALIGNBOOK_DATA": str(tmp_path)}
-    refused = "labels must be one of {plain, fail, diverge, slow, kill}, not 'my_set'"
-    run = ("run", "fig99", "-p", "labels=[plain, my_set]")
-    assert here.call(*run, **where)[2] == f"alignbook: {refused}\n"
-    (tmp_path / "my_set.npz").write_bytes(b"")
-    remedy = f"add my_set to the braces in notebooks/toy/fig99_toy/notebook.md, line {line}"
-    told = f"alignbook: {refused}; to use my_set.npz of your own, {remedy}\n"
-    assert here.call(*run, **where)[2] == told
 
 
 def test_a_short_name_that_fits_two_notebooks_is_refused(here):
@@ -229,27 +150,6 @@ def test_two_books_at_once_are_refused(here):
     assert status == 2 and "another book is being built in _build" in err.splitlines()[-1]
 
 
-def test_a_profile_that_does_not_fit_its_notebook_is_refused(here):
-    here.profile("quick", "{labels: [plain], rate: fast, seeds: 3}")
-    status, _, err = here.call("run", "fig99")
-    assert status == 2 and "rate must be a float, not 'fast'" in err
-    here.profile("quick", "{labels: [plain")
-    status, _, err = here.call("run", "fig99")
-    assert status == 2 and "cannot read profile" in err and len(err.splitlines()) == 1
-    path = here.notebook.with_name("profiles.yaml")
-    for text in (
-        b"\xff\xfe",
-        b"- 1",
-        b"quick: {1: 2}",
-        b"quick: {rate: 1.0, seeds: 3, rate: 0.5}",
-        b"quick: {rate: 1.0}\nquick: {rate: 0.5}",
-    ):
-        path.write_bytes(text)
-        status, _, err = here.call("show", "fig99")
-        assert status == 2 and len(err.splitlines()) == 1, err
-        assert "profile" in err or "no parameter 1" in err
-
-
 def test_values_near_profile_smoke_get_no_verdict(here):
     here.profile("smoke", "{labels: [diverge, plain], rate: 1.0, seeds: 1}")
     run = companion.run("fig99", profile="smoke", seeds=4)
@@ -265,14 +165,6 @@ def test_computing_needs_no_notebook_tools(here, monkeypatch):
     assert here.call(*RUN)[0] == 0 and "1 holds" in here.call("claims")[1]
     status, _, err = here.call("run", "fig99")
     assert status == 2 and len(err.splitlines()) == 1 and "install alignbook[book]" in err
-
-
-def test_a_truncated_archive_is_one_line_and_stores_nothing(here, tmp_path):
-    (tmp_path / "mnist.npz").write_bytes(b"PK\x03\x04 and no more")
-    here.change('"label": label', '"dataset": "mnist", "label": label')
-    status, _, err = here.call(*RUN, ALIGNBOOK_DATA=str(tmp_path))
-    line = "alignbook: .*mnist.npz is no .npz archive, or cut off; replace or remove it"
-    assert status == 2 and re.fullmatch(line, err.splitlines()[-1]) and not here.stored()
 
 
 # ---- in an interpreter of its own, which lists in no time ----

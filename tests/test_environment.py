@@ -2,8 +2,6 @@
 
 import importlib.metadata
 import re
-import shutil
-import subprocess
 import sys
 import tomllib
 
@@ -123,26 +121,3 @@ def test_what_is_pinned_installs_on_the_oldest_python_that_is_stated():
     }
     assert len(asked) > 100
     assert {name: text for name, text in asked.items() if not SpecifierSet(text).contains(oldest)} == {}
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make on this machine")
-def test_a_moved_checkout_says_what_to_do(tmp_path):
-    made = tmp_path / "made"
-    commands = made / ".venv/bin"
-    commands.mkdir(parents=True)
-    (commands / "alignbook").write_text(f"#!{commands}/python3\nimport sys\n")
-    shutil.copy(paths.root() / "Makefile", made)
-    shutil.copytree(made, tmp_path / "copied")
-    (tmp_path / "link").symlink_to(made)
-
-    def clean(folder):
-        run = subprocess.run(["make", "clean"], cwd=tmp_path / folder, text=True, capture_output=True)
-        return run.returncode, run.stderr.strip()
-
-    assert clean("made")[0] == clean("link")[0] == 0
-    status, said = clean("copied")
-    assert status == 2 and said.endswith(
-        f'made in {made}/: remove it ("rm -rf .venv") and call make again.  Stop.'
-    )
-    shutil.rmtree(made)
-    assert clean("copied") == (status, said)

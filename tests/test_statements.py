@@ -9,7 +9,7 @@ import pytest
 from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN, needed
 from companion.over_seeds import at, sample
-from companion.statements import Case, Statement, among, crossed, judged, least, over, pooled
+from companion.statements import Case, Statement, among, judged, least, pooled
 
 UP, DOWN, WIDE, SMALL = [2.0, 2.1, 1.9], [-2.0, -2.1, -1.9], [5.0, -5.0, 0.3], [0.1, -0.1, 0.05]
 DIRECTED = {"matters": 0.5, "because": "a drawn line is as wide"}
@@ -99,8 +99,6 @@ def test_seeds_that_lack_a_value_are_left_out():
 
 # ---- cases, headline, names ----
 
-WIDTHS = {"widths": [16, 64]}
-
 
 def of_width(table, parameters, width):
     return sample(at(table, width=width), "value")
@@ -138,13 +136,6 @@ def test_parts_of_the_claim_are_named_and_must_be_there():
         judged(stated, by_width(), {}, parts={"d": "later"})
 
 
-def test_cases_over_a_parameter():
-    cases = over("widths", {16: "narrow"})({"widths": [16, 64]})
-    assert cases == [Case("16", "narrow", {"widths": 16}), Case("64", "64", {"widths": 64})]
-    cases = over("widths", "{} units".format, "width")({"widths": [16]})
-    assert cases == [Case("16", "16 units", {"width": 16})]
-
-
 def test_cases_become_one_row_by_their_mean_or_by_the_one_that_shows_it_least():
     table = pd.concat([table_of(UP, part="a"), table_of(SMALL, part="b"), table_of([9.0], part="c")])
     each = among("part", {"a": "first", "b": "last"})
@@ -159,12 +150,6 @@ def test_cases_become_one_row_by_their_mean_or_by_the_one_that_shows_it_least():
     for fold in (pooled, least):
         assert only(statement(of=fold(of, lambda p: []), above=0), table).outcome == NOT_RUN
         assert only(statement(of=fold(lambda t, p, part: None, each), above=0), table).outcome == NOT_RUN
-
-
-def test_every_case_with_every_other():
-    cases = crossed(among("part", {"a": "first", "b": "last"}), over("widths"))({"widths": [16]})
-    assert [case.id for case in cases] == ["a-16", "b-16"]
-    assert cases[1] == Case("b-16", "last, 16", {"part": "b", "widths": 16})
 
 
 def test_one_claim_of_the_headline_is_marked():
@@ -232,13 +217,6 @@ def test_a_key_that_is_a_column_is_no_missing_column():
             only(statement(of=wrong, above=0), UP)
 
 
-def test_other_faults_of_a_reading_surface():
-    with pytest.raises(ZeroDivisionError):
-        only(statement(of=lambda t, p: 1 / 0, above=0), UP)
-    with pytest.raises(TypeError):
-        only(statement(of=lambda t: [1.0], above=0), UP)
-
-
 # ---- what reaches the claim ----
 
 
@@ -254,17 +232,6 @@ def test_what_a_statement_says_of_itself_reaches_the_claim():
         assert claim.matters == 0.5 and claim.source == "Figure 1" and claim.statement == "It is so."
         assert json.loads(json.dumps(claim.as_dict()))["post_hoc"] == said["post_hoc"]
     assert only(statement(near=2.0, within=0.5), UP).paper == 2.0  # the rule's own
-
-
-def test_a_case_of_its_own_may_be_ours():
-    cases = [Case(name, name, {"name": name}) for name in ("theirs", "own")]
-    made = statement(
-        above=0,
-        each=lambda p: cases,
-        of=lambda t, p, name: sample(t, "value"),
-        ours=lambda p, name: name == "own",
-    )
-    assert [claim.ours for claim in made.claims(table_of(UP), {})] == [False, True]
 
 
 def test_an_interval_ends_at_the_bounds_of_its_quantity():
@@ -286,11 +253,3 @@ def test_what_there_is_one_value_of_is_the_name_of_the_index():
     assert "of 3 seeds" in about(values.rename_axis("seed")).test
     assert "of 3 seeds" in about(list(values)).test
     assert "of 6 values" in about(pd.concat({"a": values, "b": values})).test
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_a_printed_run_is_held_against_what_there_is_one_value_of(count):
-    splits = pd.Series([0.1, 4.0, -0.2], index=pd.Index([3, 5, 8], name="split"))[:count]
-    claim = only(statement(of=lambda t, p: splits, one_run=0.5), UP)
-    assert claim.what == "split" and "seed" not in claim.test
-    assert ("3 splits" if count == 3 else "one split") in claim.test

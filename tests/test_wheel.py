@@ -98,35 +98,3 @@ cli.main(["fetch"])
     said = "DataError digits lie inside scikit-learn: pip install 'alignbook[data]'"
     assert found.stdout.startswith(f"{said}\ncifar10 ")
     assert "cache/alignbook/cifar10.npz (missing)" in found.stdout
-
-
-@pytest.mark.slow
-def test_without_the_extra_for_reports_all_else_works_and_the_rest_says_what_to_install(run):
-    code = """
-import sys
-for name in ("yaml", "matplotlib", "PIL", "sklearn", "skimage", "torchvision", "IPython"):
-    sys.modules[name] = None
-import numpy, torch, alignbook
-from alignbook import cli
-x, y = torch.randn(20, 4), torch.arange(20) % 2
-net = torch.nn.Linear(4, 2)
-found = alignbook.probe(net, x, y, without=["tangent", "curvature", "slice", "initialisation"])
-recorder = alignbook.Recorder((x, y), ["loss"])
-recorder.step(net, 0)
-for action in (found.to_html, recorder.plot, lambda: print(found._repr_html_())):
-    try:
-        action()
-    except ModuleNotFoundError as error:
-        print(error)
-numpy.savez("data.npz", x=x, y=y)
-found.to_json("report.json")
-print(cli.main(["fetch"]), cli.main(["compare", "data.npz", "data.npz"]))
-asked = ["--data", "data.npz", "--out", "report", "--without", "tangent", "--without", "curvature"]
-print(cli.main(["probe", "torch.nn:Flatten", *asked]))
-"""
-    found = run("-W", "error", "-c", code)
-    assert found.returncode == 0, found.stderr
-    line = "this needs matplotlib: pip install 'alignbook[report]'"
-    said = found.stdout.splitlines()
-    assert said[:3] == [line, line, f"<p>{line}</p>"] and said[-2:] == ["report/report.json", "0"]
-    assert found.stderr.splitlines()[-1] == f"no page, the numbers alone: {line}"

@@ -92,15 +92,6 @@ def test_a_release_is_refused_with_its_reason_before_anything_runs(tmp_path):
     assert "is tagged already" in refused(commit, [*git, "tag", "v9.0.0"])
 
 
-def test_a_release_lints_and_tries_everything():
-    text = (ROOT / ".ci" / "release").read_text()
-    for script in ("scripts/lint.sh", ".ci/run test-all", "scripts/book.sh"):
-        assert re.search(rf"^{re.escape(script)}$", text, re.MULTILINE), script
-    lint = (ROOT / "scripts" / "lint.sh").read_text()
-    assert 'ruff" check .' in lint and 'ruff" format --check .' in lint
-    assert [step["run"] for step in CI["jobs"]["lint"]["steps"] if "run" in step] == ["scripts/lint.sh"]
-
-
 def test_the_workflow_covers_what_the_project_promises():
     jobs = CI["jobs"]
     stated = {text.rpartition(":: ")[2] for text in PROJECT["classifiers"] if ":: 3." in text}
@@ -115,12 +106,6 @@ def test_the_workflow_covers_what_the_project_promises():
     assert smoke["with"]["if-no-files-found"] == "error"
     assert stored["with"]["path"] == f"{folder}/book-stored/html"
     assert "refs/heads/main" in jobs["pages"]["if"] and jobs["unpinned"]["continue-on-error"] is True
-
-
-def test_hooks_use_what_the_project_pins():
-    (pin,) = re.findall(r"^ruff==.*$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
-    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
-    assert [hook["additional_dependencies"] for hook in hooks] == [[pin], [pin]]
 
 
 @pytest.mark.slow

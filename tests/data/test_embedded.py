@@ -34,13 +34,6 @@ def test_train_and_test_crops_share_no_pixel(monkeypatch):
         assert len(corners) == 250  # no crop twice
 
 
-def test_digits_have_the_promised_shape():
-    train, test = load("digits"), load("digits", "test")
-    assert train.x.shape == (1400, 1, 8, 8) and test.x.shape == (397, 1, 8, 8)
-    assert (train.x.min(), train.x.max()) == (-1, 1)
-    assert train.classes == list("0123456789")
-
-
 def test_digits_are_scikit_learns():
     from sklearn.datasets import load_digits
 

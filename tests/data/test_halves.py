@@ -45,11 +45,3 @@ def test_colour32(side, factor, before):
         for j in range(side * factor):
             expected[:, :, before + i, before + j] = grey[:, :, i // factor, j // factor]
     np.testing.assert_array_equal(colour32(torch.from_numpy(grey)).numpy(), expected)
-
-
-def test_colour32_leaves_colour_images():
-    x = torch.rand(2, 3, 32, 32)
-    assert torch.equal(colour32(x), x)
-    for shape in ((2, 2, 32, 32), (2, 1, 40, 40), (2, 1, 28, 27)):
-        with pytest.raises(ValueError, match="side up to 32"):
-            colour32(torch.zeros(shape))

@@ -113,14 +113,6 @@ def test_subsets_are_seeded(root):
     assert torch.equal(load("toy", n=10).x, first.x[:10])  # smaller subsets are part of larger ones
 
 
-@pytest.mark.parametrize("arguments", [{"n": 0}, {"n": 41}, {"split": "validation"}])
-def test_requests_that_make_no_sense(root, arguments):
-    np.savez(root / "toy.npz", **arrays())
-    with pytest.raises(ValueError, match="n is|split is") as error:
-        load("toy", **arguments)
-    one_line(error)
-
-
 def test_missing_without_a_network(root):
     assert not available("mnist")
     for function in (load, digest, fetch):
@@ -134,31 +126,6 @@ def test_missing_and_nobody_offers_it(root):
     with pytest.raises(DataError) as error:
         load("imagenet")
     one_line(error, root / "imagenet.npz", "cifar10", "photos", "ALIGNBOOK_DATA")
-
-
-@pytest.mark.parametrize("name", ["../mnist", "a/b", "", ".hidden", "a b"])
-def test_names_are_no_paths(name):
-    with pytest.raises(DataError) as error:
-        load(name)
-    one_line(error, repr(name))
-
-
-def test_missing_and_the_folder_cannot_be_made(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("ALIGNBOOK_DATA", str(tmp_path / "file" / "data"))
-    with pytest.raises(DataError) as error:
-        load("mnist")
-    one_line(error, tmp_path / "file" / "data" / "mnist.npz")
-
-
-def test_torchvision_missing(root, monkeypatch):
-    def gone():
-        raise ImportError("torchvision is not installed")
-
-    monkeypatch.setattr(images, "import_torchvision", gone)
-    with pytest.raises(DataError) as error:
-        load("mnist")
-    one_line(error, "torchvision is not installed")
 
 
 def square(side, colours):
@@ -250,32 +217,14 @@ def test_truncated_anywhere(root):
         one_line(error, path, "replace")
 
 
-def test_changed_bytes_are_noticed(root):
-    path = root / "toy.npz"
-    made = arrays()
-    np.savez(path, **made)
-    whole = bytearray(path.read_bytes())
-    start = whole.index(made["x_train"].tobytes())
-    whole[start + 1000] ^= 1
-    path.write_bytes(whole)
-    with pytest.raises(DataError) as error:
-        load("toy")
-    one_line(error, path)
-
-
 @pytest.mark.parametrize(
     ("change", "part"),
     [
         ({"y_test": None}, "lacks y_test"),
-        ({"classes": None, "x_train": None}, "lacks x_train, classes"),
         ({"x_train": np.zeros((40, 6, 7, 3), np.float32)}, "x_train must be uint8"),
-        ({"x_train": np.zeros((40, 3, 6, 7), np.uint8)}, "x_train must be"),
-        ({"x_train": np.zeros((40, 126), np.uint8)}, "x_train must be"),
         ({"x_train": np.zeros((0, 6, 7, 3), np.uint8), "y_train": np.zeros(0, np.uint8)}, "x_train is empty"),
         ({"y_train": np.zeros(39, np.uint8)}, "y_train must be uint8 (40,)"),
-        ({"y_train": np.zeros(40, np.int64)}, "y_train must be uint8"),
         ({"y_train": np.full(40, 4, np.uint8)}, "goes up to 4, but there are 4 classes"),
-        ({"classes": np.arange(4)}, "classes must be"),
         ({"classes": np.array([None, "a"], dtype=object)}, "no readable"),  # pickles are not read
     ],
 )
@@ -285,22 +234,6 @@ def test_wrong_archives(root, change, part):
         with pytest.raises(DataError) as error:
             function("toy")
         one_line(error, root / "toy.npz", part)
-
-
-def test_train_and_test_of_different_shapes(root):
-    np.savez(root / "toy.npz", **(arrays() | {"x_test": np.zeros((20, 5, 5, 3), np.uint8)}))
-    with pytest.raises(DataError, match="different shapes"):
-        digest("toy")
-
-
-def test_no_archive_at_all(root):
-    with open(root / "toy.npz", "wb") as file:
-        np.save(file, np.zeros(3))
-    for _ in range(2):
-        with pytest.raises(DataError) as error:
-            load("toy")
-        one_line(error, root / "toy.npz")
-        (root / "toy.npz").write_text("<html>not found</html>")
 
 
 @pytest.fixture
@@ -365,24 +298,3 @@ def test_other_labels_under_the_old_time_and_size_are_noticed(root, process):
     if process == "another":
         forget()
     assert digest("toy") == digest("other") != first
-
-
-def test_damaged_notes_are_ignored(root, hashed, tmp_path):
-    np.savez(root / "toy.npz", **arrays())
-    first = digest("toy")
-    (note,) = (tmp_path / "cache" / "alignbook").iterdir()
-    for text in ("", "{", first[:-1]):
-        note.write_text(text)
-        forget()
-        hashed.clear()
-        assert digest("toy") == first and len(hashed) == 1
-        assert note.read_text() == first  # mended
-
-
-def test_cache_folder_that_cannot_be_written(root, hashed, tmp_path, monkeypatch):
-    np.savez(root / "toy.npz", **arrays())
-    (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    first = digest("toy")
-    forget()
-    assert digest("toy") == first and len(hashed) == 2

@@ -31,8 +31,3 @@ def test_splits_are_disjoint_and_random():
 def test_impossible_splits(sizes):
     with pytest.raises(ValueError, match="disjoint"):
         disjoint_splits(50, sizes, torch_stream(0, "splits"))
-
-
-def test_splits_have_whole_sizes():
-    with pytest.raises(TypeError, match="float"):
-        disjoint_splits(50, [0.5, 3], torch_stream(0, "splits"))

@@ -22,28 +22,6 @@ def test_products_inside_are_float32(shapes, monkeypatch):
     assert (inside - exact).norm() <= 1e-6 * exact.norm()
 
 
-def test_where_operands_would_be_rounded_nothing_is_switched(monkeypatch):
-    before = setting()
-    monkeypatch.setattr(products, "_wide", lambda: True)
-    monkeypatch.setattr(products, "_keeps_float32", lambda: False)
-    with products.float32_products():
-        assert setting() == before
-
-
-@pytest.mark.parametrize(
-    ("described", "wide"),
-    [
-        ({"vendor_id": "AuthenticAMD", "cpu family": "26"}, True),
-        ({"vendor_id": "AuthenticAMD", "cpu family": "25"}, False),
-        ({"vendor_id": "GenuineIntel", "cpu family": "26"}, False),
-        ({}, False),
-    ],
-)
-def test_only_processors_whose_units_the_other_library_leaves_idle(monkeypatch, described, wide):
-    monkeypatch.setattr(products.system, "processor", described.get)
-    assert products._wide.__wrapped__() == wide
-
-
 def test_the_probe_sees_rounded_operands():
     generator = torch.Generator().manual_seed(2)
     a, b = torch.randn(2, 64, 64, generator=generator)

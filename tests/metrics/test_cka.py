@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from alignbook import cka, layer_cka, weight_deviation
+from alignbook import cka, layer_cka
 
 
 def plain_hsic(x, y, debiased):
@@ -142,19 +142,6 @@ def test_the_examples_in_the_docstrings_run():
         assert doctest.testmod(sys.modules[f"alignbook.{name}"]) == (0, count)
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
-def test_layers_are_called_as_the_probe_calls_them():
-    net, inputs = network(0), torch.randn(30, 12)
-    expected = layer_cka(net, inputs)
-    for wrapped in (nn.DataParallel(net), torch.compile(net), nn.DataParallel(torch.compile(net))):
-        pd.testing.assert_frame_equal(layer_cka(wrapped, inputs), expected)
-        assert list(layer_cka(net, inputs, wrapped)) == ["1", "4", "5"]
-        assert weight_deviation(wrapped, net).layers == weight_deviation(net, wrapped.state_dict()).layers
-        assert list(weight_deviation(wrapped, net).layers) == ["1.weight", "4.weight", "5.weight"]
-    assert list(layer_cka(net[1], inputs)) == ["(network)"]
-    assert layer_cka(net, inputs, net[1]).shape == (3, 1)
-
-
 class Named(nn.Module):
     def __init__(self):
         super().__init__()
@@ -197,33 +184,3 @@ def test_inputs_in_every_form_that_the_probe_takes():
     np.testing.assert_allclose(layer_cka(Named(), rows, batch_size=10), cut, rtol=1e-5)
     with pytest.raises(ValueError, match="not int"):
         layer_cka(net, 3)
-
-
-@pytest.mark.parametrize("batch_first", [True, False])
-def test_attention_is_one_layer(batch_first):
-    torch.manual_seed(0)
-    net = nn.TransformerEncoderLayer(8, 2, 16, batch_first=batch_first)
-    x = torch.randn(12, 12, 8)
-
-    class Positions(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.block = net
-
-        def forward(self, x):
-            return (self.block(x) if batch_first else self.block(x.transpose(0, 1)).transpose(0, 1)).flatten(
-                1
-            )
-
-    found = layer_cka(Positions(), x)
-    names = {"block.self_attn", "block.linear1", "block.linear2"}
-    if batch_first:
-        assert set(found) == names and not found.attrs["left_out"]
-    direct, _ = net.eval().self_attn(*[x if batch_first else x.transpose(0, 1)] * 3)
-    direct = direct if batch_first else direct.transpose(0, 1)
-    linear = net.linear1(net.norm1(x + direct)).detach()
-    own = cka(direct.detach(), linear) if batch_first else None
-    assert "block.self_attn" in found
-    if batch_first:
-        assert found.loc["block.self_attn", "block.linear1"] == pytest.approx(own, rel=1e-4)
-    assert torch.backends.mha.get_fastpath_enabled()

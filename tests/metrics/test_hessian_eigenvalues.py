@@ -134,14 +134,6 @@ def test_no_tensor_grows_with_the_number_of_batches():
     assert largest[0] == largest[1] < 400 * 100
 
 
-def test_inference_mode_is_no_hindrance():
-    model, (inputs, targets) = mlp(), case(20)
-    plain = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=3)
-    with torch.inference_mode():
-        again = hessian_eigenvalues(model, cross_entropy, inputs + 0, targets + 0, k=np.int64(3))
-    np.testing.assert_array_equal(again.eigenvalues, plain.eigenvalues)
-
-
 @pytest.mark.parametrize("batch_size", [7, 256])
 def test_autocast_is_switched_off(batch_size):
     model, (inputs, targets) = mlp(), case(20)
@@ -180,15 +172,6 @@ def test_float32_and_a_fresh_seed_agree_with_float64():
     assert narrow.eigenvectors.dtype == torch.float32 and narrow.converged
     np.testing.assert_allclose(narrow.eigenvalues, wide.eigenvalues, rtol=1e-4)
     assert (np.abs(narrow.eigenvalues - wide.eigenvalues) <= narrow.residuals).all()
-
-
-def test_same_seed_same_result():
-    model, (inputs, targets) = mlp(), case(20)
-    first, second = (
-        hessian_eigenvalues(model, cross_entropy, inputs, targets, k=5, seed=3) for _ in range(2)
-    )
-    np.testing.assert_array_equal(first.eigenvalues, second.eigenvalues)
-    assert torch.equal(first.eigenvectors, second.eigenvectors)
 
 
 def test_too_few_products_are_reported():
@@ -235,15 +218,6 @@ def partly_ignored(outputs, targets):
 
 def mixing():
     return mlp().insert(2, nn.BatchNorm1d(7, track_running_stats=False, dtype=torch.float64))
-
-
-class Pair(nn.Sequential):
-    def __init__(self):
-        super().__init__(*mlp())
-
-    def forward(self, x):
-        outputs = super().forward(x)
-        return outputs, outputs
 
 
 def at_zero():
@@ -298,15 +272,6 @@ def test_attention():
     np.testing.assert_allclose(result.eigenvalues, expected, rtol=1e-9)
 
 
-ODD = {
-    "tol": (np.nan, np.inf, "1", None),
-    "max_products": (np.nan, np.inf, 30.5, None, True),
-    "k": (True, None),
-    "basis": (60.5, np.nan),
-    "seed": (None, 1.5, -1),
-}
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -315,30 +280,20 @@ ODD = {
         ({"model": frozen()}, "no parameter"),
         ({"model": mlp().bfloat16()}, "float32 or all float64"),
         ({"loss": lambda o, t: cross_entropy(o, t, reduction="none")}, "scalar"),
-        ({"loss": lambda o, t: cross_entropy(o, t).item()}, "scalar"),
         ({"loss": lambda o, t: cross_entropy(o, t) * float("inf")}, "loss is inf"),
         ({"loss": lambda o, t: cross_entropy(o.detach(), t)}, "does not depend"),
         ({"loss": lambda o, t: (o - o).abs().sqrt().mean()}, "gradient has entries"),
-        ({"loss": lambda o, t: ((o - o).abs() ** 1.5).mean()}, "product with the Hessian"),
         ({"loss": lambda o, t: cross_entropy(o, t, reduction="sum"), "batch_size": 3}, "mean over examples"),
-        ({"loss": lambda o, t: cross_entropy(o, t, reduction="sum"), "batch_size": 1}, "mean over examples"),
         ({"loss": partly_ignored, "batch_size": 5}, "mean over examples"),
         ({"loss": weighted, "batch_size": 3}, "plain mean over examples"),
         ({"inputs": case(4)[0]}, "4 inputs, 10 targets"),
-        ({"inputs": case(0)[0], "targets": case(0)[1]}, "0 inputs"),
-        ({"batch_size": 0}, "batch_size must be an integer from 1 on, not 0"),
         ({"batch_size": 7.5}, "batch_size must be an integer from 1 on, not 7.5"),
-        ({"k": 2.0}, "k must be an integer from 1 on, not 2.0"),
         ({"inputs": case(10)[0].numpy()}, "inputs must be a tensor, not ndarray"),
-        ({"targets": case(10)[1].tolist()}, "targets must be a tensor, not list"),
-        ({"inputs": case(10)[0] / 0, "batch_size": 3}, "loss is nan"),
         ({"model": mixing(), "batch_size": 3}, "must not be random nor mix examples"),
-        ({"model": Pair(), "batch_size": 3}, "must return a tensor, not a tuple"),
         ({"model": at_zero(), "loss": weighted, "batch_size": 3}, "plain mean over examples"),
         ({"basis": 14, "k": 5}, "at least k"),
         ({"max_products": 5, "k": 5}, "above k"),
         ({"tol": 0.0}, "tol"),
-        *[({name: value}, f"{name} must be") for name, odd in ODD.items() for value in odd],
     ],
 )
 def test_bad_input(change, message):

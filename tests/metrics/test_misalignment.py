@@ -204,20 +204,14 @@ def test_distinct_eigenvalues_stay_so_in_float32():
     ("a", "b", "message"),
     [
         (np.eye(2), np.diag([1.0, 0.0]), "B is not positive definite"),
-        (np.eye(2), np.diag([1.0, -1.0]), "B is not positive definite"),
-        (np.eye(2), np.zeros((2, 2)), "B is not positive definite"),
         (np.eye(3), np.cov(np.random.default_rng(0).standard_normal((3, 3))), "B is not positive definite"),
         (np.eye(2), np.array([[1.0, 0.5], [0.2, 1.0]]), "B is not symmetric"),
         (np.array([[1.0, 0.5], [0.2, 1.0]]), np.eye(2), "A is not symmetric"),
         (np.eye(2), np.eye(3), "different shapes"),
         (np.eye(2)[:1], np.eye(2), "square"),
-        (np.ones(3), np.eye(3), "square"),
-        (np.zeros((0, 0)), np.zeros((0, 0)), "square"),
         (np.eye(2), np.diag([1.0, np.nan]), "not finite"),
         (np.eye(2), np.eye(2) + 1j * np.eye(2), "B has complex entries"),
-        (torch.eye(2) * 1j, np.eye(2), "A has complex entries"),
         (patch_covariance(torch.rand(9, 1, 8, 8)), np.eye(9), r"A is no matrix but a PatchCovariance.*\.cov"),
-        (torch.eye(3).to_sparse(), np.eye(3), "A is no matrix but a Tensor$"),
     ],
 )
 def test_bad_input(a, b, message):

@@ -110,9 +110,6 @@ def test_data_sets_views_and_other_layouts():
         (torch.zeros(1, 1, 2, 4), {}),
         (torch.zeros(1, 1, 4, 4), {"stride": 0}),
         (torch.zeros(1, 1, 4, 4), {"size": 0}),
-        (torch.zeros(1, 1, 4, 4), {"size": 2.0}),
-        (torch.zeros(1, 1, 4, 4), {"size": True}),
-        (torch.zeros(1, 1, 4, 4), {"stride": "1"}),
     ],
 )
 def test_bad_input(x, arguments):

@@ -1,12 +1,18 @@
-"""Notebooks that share a kernel, and what is left of one for the next."""
+"""Notebooks that share a kernel, what is left of one for the next, and how a book is given up."""
 
 import json
+import os
+import signal
+import threading
+from types import SimpleNamespace
 
 import pytest
 
 from alignbook import AlignbookError
+from companion.pages import book
 from companion.pages.execution import Kernel, execute
 from companion.runs.notebooks import Notebook
+from tests.conftest import TOY, write_study
 
 PARAMETERS = "```{code-cell}\n:tags: [parameters]\n\nseeds: int = 1  # [1, 9]: networks\n```\n"
 LEAVES = "import warnings, matplotlib.pyplot as plt\nleft = 1\nfigure = plt.figure()\nwarnings.warn('few')"
@@ -49,3 +55,39 @@ def test_after_an_error_the_next_notebook_has_a_new_kernel(run, code, line):
             run(code, kernel)
         left, _, other = run(LOOKS, kernel)["stdout"].split()
         assert left == "False" and other != process
+
+
+def test_ctrl_c_ends_a_book_after_the_pages_in_hand(here, monkeypatch):
+    """The two kernels finish their pages; of six no other begins."""
+    slugs = [f"fig{number}_toy" for number in range(94, 99)]
+    for slug in slugs:
+        write_study(here.root, slug, {name: text.replace("fig99_toy", slug) for name, text in TOY.items()})
+        (here.notebook.parents[1] / slug / "profiles.yaml").write_text("smoke: {seeds: 1}\n")
+    (here.root / "book").mkdir()
+    sections = "".join(f"  - file: toy/{slug}\n" for slug in (*slugs, "fig99_toy"))
+    (here.root / "_toc.yml").write_text(f"root: index\nchapters:\n- file: toy/index\n  sections:\n{sections}")
+    begun, ended, stops, both = [], [], [], threading.Barrier(2)
+
+    class Stop(threading.Event):
+        def __init__(self):
+            super().__init__()
+            stops.append(self)
+
+    def page(notebook, values, target, kernel):
+        begun.append(notebook.name)
+        if both.wait(60) == 0:  # each kernel has a page in hand
+            os.kill(os.getpid(), signal.SIGINT)
+        assert stops[0].wait(60)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text("{}")
+        ended.append(notebook.name)
+
+    monkeypatch.setattr(book, "execute", page)
+    monkeypatch.setattr(book, "threading", SimpleNamespace(Event=Stop))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        status, _, err = here.call("book", "--profile", "smoke")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (status, err.splitlines()[-1]) == (130, "alignbook: interrupted; finished jobs are stored")
+    assert sorted(begun) == sorted(ended) and len(ended) == 2

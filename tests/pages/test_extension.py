@@ -12,25 +12,7 @@ from companion.pages.extension import (
     PICTURE,
     describe,
     fold_audit,
-    keep_punctuation,
-    keep_signs,
-    mark_colour_maps,
 )
-
-
-def test_brackets_and_punctuation_stay_with_their_formula():
-    formula = '<span class="math notranslate nohighlight">\\(a &lt; b\\)</span>'
-    context = {"body": f"<p>If {formula}, all of {formula} holds ({formula}).</p>"}
-    keep_punctuation(None, "page", "page.html", context, None)
-    opening = '<span class="ab-formula">'
-    first, last = f"{opening}{formula},</span>", f"{opening}({formula}).</span>"
-    assert context["body"] == f"<p>If {first} all of {formula} holds {last}</p>"
-
-
-def test_a_number_keeps_its_sign_in_the_line():
-    paragraph = nodes.paragraph("", "90 % of ", nodes.literal("", "5 % 2"), nodes.Text(", 3 ± 1"))
-    keep_signs(None, paragraph, "page")
-    assert paragraph.astext() == "90\u00a0% of 5 % 2, 3 ±\u00a01"
 
 
 def test_the_audit_is_folded_and_nothing_else():
@@ -41,18 +23,6 @@ def test_the_audit_is_folded_and_nothing_else():
     assert [child.astext() for child in audit][1::2] == ["Audit", "Rows."]
     assert audit[0].astext() == '<details class="ab-audit"><summary>'
     assert audit[2].astext().endswith("</summary>") and audit[4].astext() == "</details>"
-
-
-def test_figures_with_photographs_or_colour_maps_are_marked(tmp_path):
-    (tmp_path / "lines.svg").write_text("<svg><path/></svg>")
-    (tmp_path / "photo.svg").write_text('<svg><image href="data:"/></svg>')
-    images = {name: (set(), name) for name in ("lines.svg", "photo.svg")}
-    app = SimpleNamespace(srcdir=tmp_path, env=SimpleNamespace(images=images))
-    context = {"body": '<img alt="a" src="../_images/lines.svg"><img alt="b" src="../_images/photo.svg">'}
-    mark_colour_maps(app, "page", "page.html", context, None)
-    assert context["body"] == (
-        '<img alt="a" src="../_images/lines.svg"><img data-colours alt="b" src="../_images/photo.svg">'
-    )
 
 
 @pytest.mark.parametrize("base", ["", "https://example.org/book/"])

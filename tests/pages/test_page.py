@@ -10,44 +10,13 @@ import pytest
 
 from alignbook.errors import AlignbookError
 from companion.claims import Claim, KeyNumber
-from companion.pages.claim_tables import claim_cells, claims_table, decides, sources
-from companion.pages.page import LARGEST, Page, address_of, banner, in_the_paper
-from companion.runs import notebooks, parameters
+from companion.pages.claim_tables import claim_cells, claims_table
+from companion.pages.page import LARGEST, Page, address_of, in_the_paper
+from companion.runs import notebooks
 
 
 def claim(source, number=0):
     return Claim.missing(f"c{number}", "A claim.", source, "nothing was computed").tagged("Same.")
-
-
-@pytest.mark.parametrize(
-    ("given", "shown"),
-    [
-        (["Section 7.1, Figure 1 (a)", "Section 7.1, Figure 1 (c)"], "Section 7.1|Figure 1 (a)|Figure 1 (c)"),
-        (["Figure 10 (a)", "Figure 10 (a), Section 5"], "Figure 10 (a)|Section 5"),
-        (["Figures 13 (c, d) and 20 (b, c)"] * 2, "Figures 13 (c, d) and 20 (b, c)"),
-        (["Figures 1, 2 and 7, Section 2.3", "Section 2.3"], "Figures 1, 2 and 7|Section 2.3"),
-    ],
-)  # fmt: skip
-def test_every_source_once(given, shown):
-    assert sources([claim(source) for source in given]) == shown.split("|")
-
-
-@pytest.mark.parametrize(
-    ("need", "said"),
-    [
-        ({"seeds": 12, "why": "W", "core_hours": 2.345}, "12 new seeds would decide it, 2.3 core hours."),
-        ({"seeds": 12, "why": "W", "core_hours": 0.04}, "12 new seeds would decide it, 0.04 core hours."),
-        ({"seeds": 12, "why": "W", "core_hours": 99.0}, "12 new seeds would decide it, 99.0 core hours."),
-        ({"seeds": 12, "why": "W", "core_hours": None}, "12 new seeds would decide it."),
-        ({"seeds": 12, "why": "W"}, "12 new seeds would decide it."),
-        ({"seeds": None, "why": "one seed has no spread", "core_hours": None},
-         "No number of seeds is planned: one seed has no spread."),
-    ],
-)  # fmt: skip
-def test_what_would_decide_is_one_sentence(need, said):
-    assert decides(replace(claim("Figure 1"), needed=need)) == said
-    other = replace(claim("Figure 1"), needed=need, what="group")
-    assert decides(other) == said.replace("seeds", "groups")
 
 
 def test_a_claim_shows_what_a_reader_must_know_before_trusting_it():
@@ -106,25 +75,6 @@ def test_the_data_of_a_figure_is_a_file_in_the_page():
     assert text == "x,y\n1,0.123457\n2,2\n" and 'download="signal_propagation-cor01_equilibrium-' in link
     with pytest.raises(AlignbookError, match="bytes of data, at most"):
         page.data(pd.DataFrame({"x": range(LARGEST // 4)}))
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({}, ["<span>quick profile</span>", "<span>3 seeds</span>"]),
-        ({"stale": {"a": ["the code has changed"]}}, ["STALE: 1 of 2 results (the code has changed since)"]),
-        ({"diverged": ["a"]}, ["1 of 2 runs diverged"]),
-        ({"near": "smoke"}, ["reproduces nothing"]),
-    ],
-)
-def test_the_banner_is_one_line(changed, said):
-    values = parameters.resolve(notebooks.find("signal_propagation/fig02_hierarchy"), "quick", {"seeds": 3})
-    run = SimpleNamespace(
-        name="signal_propagation/fig02_hierarchy", profile="quick", shown_profile="quick", near="quick",
-        parameters=values, stored=[], shown=["a", "b"], stale={}, diverged=[], joined=[],
-    )  # fmt: skip
-    run.__dict__.update(changed)
-    assert all(words in banner(run) for words in said)
 
 
 @pytest.mark.parametrize(

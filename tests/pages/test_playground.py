@@ -272,26 +272,3 @@ def test_the_solutions_are_solutions(tab):
     first, hump = peaks
     assert first.index(max(first)) == 0
     assert max(hump) > 1.2 * max(hump[0], hump[-1])
-
-
-def test_on_a_phone_it_fits_and_answers_to_touch(tab):
-    page = tab(viewport={"width": 390, "height": 844}, has_touch=True)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert (
-        min(box["height"] for box in map(lambda b: b.bounding_box(), page.get_by_role("button").all())) >= 32
-    )
-    page.get_by_role("button", name="Run").tap()
-    page.wait_for_function("playground.latest.step >= 2")
-    size = (
-        "all => all.map((e) => parseFloat(getComputedStyle(e).fontSize) * e.ownerSVGElement.getScreenCTM().a)"
-    )
-    assert min(page.locator(".pg-panels text").evaluate_all(size)) >= 10.5
-
-
-def test_without_javascript_the_page_says_so(browser, address):
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(address)
-    assert "needs JavaScript" in page.locator("body").inner_text()
-    assert page.locator("#pg").is_hidden()
-    context.close()

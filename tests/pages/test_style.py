@@ -59,22 +59,6 @@ def test_ordered_colours_keep_their_order_and_stand_out_on_both_grounds(n):
     assert n == 1 or steps.max() <= 1.5 * steps.min() + 0.5  # a place of the map is rounded
 
 
-def test_ordered_colours_begin_and_end_alike_however_many():
-    assert style.ordered(0) == [] and style.ordered(1) == style.ordered(5)[-1:]
-    assert [style.ordered(2)[i] for i in (0, -1)] == [style.ordered(9)[i] for i in (0, -1)]
-
-
-def test_a_figure_has_no_ground_and_one_of_a_single_column_is_narrow():
-    with plt.rc_context():
-        style.apply()
-        for columns, widest in ((1, style.NARROW), (2, 7.0)):
-            figure, axes = plt.subplots(1, columns)
-            text = style.svg(figure)
-            plt.close(figure)
-            width = float(re.search(r'viewBox="0 0 ([\d.]+) ', text)[1]) / 72
-            assert "#ffffff" not in text and "dc:date" not in text and widest - 1 < width < widest + 0.3
-
-
 def test_drawn_or_executed_twice_a_page_is_the_same():
     def drawn():
         with plt.rc_context():

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import sys
-import time
 import warnings
 
 import numpy as np
@@ -93,22 +92,6 @@ def test_a_job_that_raises_is_told_at_the_end_and_the_others_are_stored(checkout
     status, _, err = checkout.run(*RUN, *labels, "--scheduler", cluster.address)
     assert status == 2 and "job fail-seed0 of toy/fig99_toy failed: ZeroDivisionError" in last_line(err)
     assert [name.split("-seed")[0] for name in checkout.stored()] == ["plain"]
-
-
-def test_a_run_that_is_killed_goes_on_with_the_missing_jobs(checkout, cluster):
-    checkout.change("time.sleep(60)", "time.sleep(3)")
-    cluster.worker()
-    run = (*RUN, "-p", "labels=[plain, slow]", "--scheduler", cluster.address)
-    asker = checkout.start(*run)
-    deadline = time.monotonic() + 120
-    while len(checkout.tables()) < 2 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    asker.kill()
-    stored = {path: path.stat().st_mtime_ns for path in checkout.records()}
-    assert 2 <= len(stored) < 6
-    status, _, err = checkout.run(*run)
-    assert status == 0 and len(checkout.tables()) == 6, err
-    assert all(path.stat().st_mtime_ns == before for path, before in stored.items())
 
 
 def test_a_worker_of_other_code_is_refused_by_name(checkout, cluster, tmp_path):

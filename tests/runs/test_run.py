@@ -5,7 +5,6 @@ import os
 import signal
 import time
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,11 +12,8 @@ import torch
 
 import companion
 from alignbook import system
-from alignbook.errors import AlignbookError
-from companion import judging
-from companion.claims import Claim
 from companion.pages import page
-from companion.runs import notebooks, parameters, results, run
+from companion.runs import notebooks, parameters, results
 from companion.runs.run import Stale, jobs_of
 
 RUN = ("run", "toy/fig99_toy", "--no-notebook")
@@ -105,31 +101,6 @@ def test_the_jobs_of_a_worker_that_was_killed_run_again_once(checkout):
     assert checkout.run(*RUN)[0] == 0 and len(checkout.tables()) == 3
 
 
-def test_open_workers_go_on_to_the_next_run(checkout):
-    code = """
-import os
-
-from companion.jobs import Job
-from companion.runs import pool
-
-def pid_of(job):
-    return os.getpid()
-
-def pids(*names):
-    jobs, found = [Job(name, pid_of, {}) for name in names], []
-    pool.compute(jobs, pid_of, workers=1, done=lambda job, pid: found.append(pid))
-    return found
-
-with pool.open_workers():
-    first, second = pids("a", "b"), pids("c")
-    assert {*first} & {*second}
-assert not any(os.path.exists(f"/proc/{pid}") for pid in first)
-assert pids("d") != second
-"""
-    status, _, err = checkout.start(code=code).ended()
-    assert status == 0, err
-
-
 # ---- the store ----
 
 
@@ -190,13 +161,6 @@ def test_an_unwritable_results_folder_is_refused_before_anything_runs(here):
     assert err.count("\n") == 1
 
 
-def test_a_store_that_fails_in_the_middle_is_one_line(here):
-    here.results.mkdir(parents=True)
-    (here.results / "toy").write_text("a file where a folder is needed")
-    status, _, err = here.call(*RUN)
-    assert status == 2 and "cannot store job plain-seed" in last_line(err)
-
-
 def test_what_a_reader_computes_stays_apart_until_it_is_committed(here):
     own = {"ALIGNBOOK_RESULTS": ""}
     store = here.root / "_build" / "results" / "toy" / "fig99_toy"
@@ -252,15 +216,13 @@ def test_changed_code_makes_results_stale_and_recompute_mends_it(here):
     assert (row["stored"], row["stale"]) == (3, 3)
     assert "STALE: 3 of 3 results (the code has changed since)" in banner()
     before = here.tables()
-    line = "3 of 3 stored results are stale (the code has changed): --recompute stale computes them again"
     status, out, err = here.call(*RUN, "--json")
-    assert (status, json.loads(out)["stale"], err) == (0, 3, f"alignbook: warning: {line}\n")
-    status, out, err = here.call(*RUN, "--dry-run", "--json")
-    assert (json.loads(out)["missing"], json.loads(out)["stale"]) == ([], 3) and line in err
+    assert (status, json.loads(out)["stale"]) == (0, 3) and "3 of 3 stored results are stale" in err
     with pytest.warns(Stale, match="3 of 3 stored results are stale"):
         companion.run("fig99")
-    out, err = here.call(*RUN, "--dry-run", "--recompute", "stale")[1:]
-    assert out.startswith("toy/fig99_toy: 3 jobs, 3 to compute") and not err
+    assert here.call(*RUN, "--dry-run", "--recompute", "stale")[1].startswith(
+        "toy/fig99_toy: 3 jobs, 3 to compute"
+    )
     status, _, err = here.call(*RUN, "--recompute", "stale")
     assert status == 0 and "0 of 3 jobs stored, computing 3" in err and here.tables() != before
     assert quick(here)["stale"] == 0
@@ -314,12 +276,10 @@ def test_changed_data_make_results_stale_and_the_banner_says_why(here, tmp_path,
 
 def test_a_job_may_read_two_data_sets(here, tmp_path, monkeypatch):
     archive(tmp_path, "digits28", 20)
+    archive(tmp_path, "clothes", 30)
     here.change('"label": label', '"dataset": "digits28", "source": "clothes", "label": label')
     here.change("compute(*,", "compute(*, dataset, source,")
     monkeypatch.setenv("ALIGNBOOK_DATA", str(tmp_path))
-    status, _, err = here.call(*RUN)
-    assert status == 2 and "clothes.npz" in last_line(err) and here.stored() == []
-    archive(tmp_path, "clothes", 30)
     assert here.call(*RUN)[0] == 0
     record = json.loads(here.records()[0].read_text())
     assert (record["data"]["name"], record["source_data"]["name"]) == ("digits28", "clothes")
@@ -327,11 +287,6 @@ def test_a_job_may_read_two_data_sets(here, tmp_path, monkeypatch):
     assert quick(here)["stale"] == 0
     archive(tmp_path, "clothes", 40)
     assert quick(here)["stale"] == 3
-    archive(tmp_path, "clothes", 30)
-    assert quick(here)["stale"] == 0
-    here.records()[0].write_text(json.dumps(record | {"source_data": None}))
-    err = here.call(*RUN)[2]
-    assert "source_data is not the job's source" in err and "2 of 3 jobs stored, computing 1" in err
 
 
 def test_missing_data_without_a_network_is_one_line(here, tmp_path, monkeypatch):
@@ -377,18 +332,6 @@ def test_versions_and_features_that_are_others_here_are_drift_and_not_stale(here
     assert "\ndrifted: 1 results come from other versions" in here.call("status")[1]
 
 
-def test_a_named_device_that_did_not_make_what_is_stored_is_warned_about(here):
-    here.call(*RUN)
-    assert "warning" not in here.call(*RUN, "--device", "cpu")[2]
-    path = here.records()[0]
-    record = json.loads(path.read_text())
-    path.write_text(json.dumps(record | {"processor": record["processor"] | {"kind": "cuda"}}))
-    status, _, err = here.call(*RUN, "--device", "cpu")
-    line = "1 of 3 jobs are stored, but not made on cpu; --recompute all computes them again"
-    assert status == 0 and line in err
-    assert "not made on" not in here.call(*RUN)[2]
-
-
 @pytest.mark.parametrize("device", ["tpu", "cuda"])
 def test_a_device_that_is_not_there_is_refused(here, device):
     if device == "cuda" and torch.cuda.is_available():
@@ -398,30 +341,3 @@ def test_a_device_that_is_not_there_is_refused(here, device):
 
 
 # ---- what is judged on a run ----
-
-
-def test_what_is_wrong_with_a_pages_statements_names_the_page(monkeypatch):
-    book = notebooks.every()[0]
-    monkeypatch.setattr(notebooks.Notebook, "parts", {"nope": "of the claim"})
-    with pytest.raises(AlignbookError, match=f"^{book.name}: parts of the claim are no statements: nope$"):
-        judging.claims_of(run.most_faithful(book))
-
-
-@pytest.mark.parametrize(
-    ("what", "parameters", "hours"),
-    [
-        ("seed", {"seeds": 4}, 1.0),  # each value took a quarter of the two hours
-        ("seed", {"seeds": 2, "settled_seeds": 4}, 1.0),  # of a part there may be more seeds
-        ("seed", {"seeds": 8}, 0.5),  # of which four are judged
-        ("group", {"seeds": 2}, 1.0),
-        ("seed", {}, 1.0),
-    ],
-)
-def test_what_would_decide_costs_what_the_values_did(what, parameters, hours):
-    claim = Claim.greater("c", "C.", "", [3.0, -1.0, 2.0, -1.5], what=what, matters=1.0)
-    job = SimpleNamespace(cost=3600.0)
-    judged = SimpleNamespace(parameters=parameters, stored=2 * [job], joined=[])
-    need = judging._needed(judged, claim)
-    assert need["core_hours"] == pytest.approx(need["seeds"] * hours / 2, abs=0.006)
-    judged.joined = 6 * [job]  # those of a fuller profile, on which verdicts rest where there are any
-    assert judging._needed(judged, claim)["core_hours"] == pytest.approx(3 * need["core_hours"], abs=0.02)

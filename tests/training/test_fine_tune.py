@@ -124,21 +124,6 @@ def test_augmented_batches_are_what_is_trained_on():
     torch.testing.assert_close(net.head.weight, taken.head.weight - 0.01 * gradient)
 
 
-def test_on_is_called_where_wanted():
-    (x, y), net, seen = case(), network(), []
-
-    def on(step, net):
-        seen.append((step, net.head.weight.clone()))
-        net.eval()  # must not last
-
-    fine_tune(net, x, y, steps=4, batch_size=5, generator=stream(), at=(0, 3, 4, 9), on=on)
-    assert [step for step, _ in seen] == [0, 3, 4]
-    again = network()
-    fine_tune(again, x, y, steps=4, batch_size=5, generator=stream())
-    assert torch.equal(seen[-1][1], again.head.weight)
-    assert torch.equal(net.stages[0][0].norm1.running_var, again.stages[0][0].norm1.running_var)
-
-
 def test_stops_after_the_first_epoch_whose_mean_loss_is_low():
     (x, y), settings = case(), {"size": 5, "rate": 0.05, "momentum": 0.9, "decay": 0.0, "decay_at": ()}
     losses = plain(network(), x, y, steps=40, fixed=False, generator=stream(2), **settings)

@@ -112,16 +112,3 @@ def test_negative_first_counts_from_the_smallest():
     filters = net.convs[0].weight.detach().flatten(1).double()
     variances = (filters @ covariance @ filters.T).diagonal()
     assert torch.allclose(variances, torch.linalg.eigvalsh(covariance)[:4].flip(0), rtol=1e-2, atol=1e-4)
-
-
-def test_unknown_scale_is_refused():
-    with pytest.raises(ValueError, match="unit, he, raw"):
-        covariance_filters_(
-            network(),
-            images(),
-            1,
-            make=eigenvector_filters,
-            tau=[1.0] * 4,
-            filter_scale="one",
-            generator=stream(),
-        )

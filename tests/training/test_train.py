@@ -2,7 +2,6 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.errors import Diverged
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
 
@@ -55,12 +54,6 @@ def test_products_have_the_precision_asked_for(precision):
     assert set(seen) == {getattr(torch, precision)}
 
 
-def test_same_stream_same_bits():
-    one, other = (train(network()) for _ in range(2))
-    for a, b in zip(one.parameters(), other.parameters(), strict=True):
-        assert torch.equal(a, b)
-
-
 @pytest.mark.parametrize("schedule", ["thirds", "constant"])
 def test_against_sgd_written_out(schedule):
     """Momentum: v ← μv + g, w ← w − ηv; the rate drops after steps/3 and 2·steps/3."""
@@ -111,35 +104,6 @@ def test_the_same_bits_as_written_out(schedule, precision):
     written_out(other, x, y, **settings, generator=stream(3))
     for a, b in zip(one.parameters(), other.parameters(), strict=True):
         assert torch.equal(a, b)
-
-
-def test_each_epoch_visits_every_image_once_but_for_the_incomplete_batch():
-    x = torch.arange(10.0).reshape(10, 1)
-    seen = []
-
-    class Spy(nn.Linear):
-        def forward(self, inputs):
-            seen.append(inputs[:, 0].int().tolist())
-            return super().forward(inputs)
-
-    fit(
-        Spy(1, 2), x, torch.zeros(10, dtype=torch.int64), steps=6, batch_size=3, learning_rate=0.0,
-        generator=stream(),
-    )  # fmt: skip
-    epochs = [sum(seen[:3], []), sum(seen[3:], [])]
-    assert all(len(set(epoch)) == 9 for epoch in epochs)
-    assert epochs[0] != epochs[1]
-
-
-def test_on_is_called_at_the_steps_asked_for():
-    steps = []
-    train(network(), steps=7, at=(0, 3, 7), on=lambda step, net: steps.append(step))
-    assert steps == [0, 3, 7]
-
-
-def test_a_loss_that_is_not_finite_raises():
-    with pytest.raises(Diverged):
-        train(network(), learning_rate=1e30)
 
 
 @pytest.mark.parametrize(

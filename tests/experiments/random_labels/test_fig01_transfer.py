@@ -91,23 +91,3 @@ def test_side_by_side_only_rounding_differs(monkeypatch):
     # Of 20 images none, or one whose two largest logits are alike, is counted differently.
     pd.testing.assert_frame_equal(both.sort_index(), each.sort_index(), check_like=True, atol=0.051)
     assert len(set(both["accuracy"])) > 3
-
-
-def test_where_one_diverges_the_others_are_run_alone(monkeypatch):
-    arguments = experiment.jobs(asked(**SMALL | {"seeds": 8, "together": 2}))[-1].arguments
-    real = experiment.compute
-
-    def compute(*, seed, **other):
-        if seed == arguments["seeds"][0]:
-            raise experiment.Diverged(3)
-        return real(seed=seed, **other)
-
-    def diverge(**other):
-        raise experiment.Diverged(1)
-
-    monkeypatch.setattr(experiment, "_together", diverge)
-    monkeypatch.setattr(experiment, "compute", compute)
-    assert set(experiment.compute_together(**arguments, **QUIET)["seed"]) == {arguments["seeds"][1]}
-    monkeypatch.setattr(experiment, "compute", diverge)
-    with pytest.raises(experiment.Diverged):
-        experiment.compute_together(**arguments, **QUIET)

@@ -6,12 +6,9 @@ import pytest
 
 from alignbook.metrics import misalignment, misalignment_basis
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
-from companion.runs import notebooks, parameters
-from companion.studies.random_labels.fig03_filters import design, eigenvectors, experiment, reading
+from companion.studies.random_labels.fig03_filters import design, eigenvectors, reading
 from tests import judging
-from tests.judging import QUIET
 
-BOOK = notebooks.find("random_labels/fig03_filters")
 D = design.DIMENSION
 ASKED = {"groups": 3, "images": 500, "blocks": 1}
 
@@ -104,19 +101,3 @@ def test_many_bases_at_once_are_each_of_them():
     other = np.cov(rng.normal(size=(300, D)) * 0.95 ** np.arange(D), rowvar=False)
     own = eigenvectors.leading(other)[1][None]
     assert eigenvectors.with_bases(own, cov)[0] == pytest.approx(misalignment(other, cov))
-
-
-def test_a_run_gives_its_filters():
-    jobs = {job.name: job for job in experiment.jobs(parameters.resolve(BOOK, "smoke"))}
-    assert len(jobs) == 7
-    data = experiment.covariance(**jobs["data"].arguments, **QUIET)
-    run = experiment.compute(**jobs["run1"].arguments, **QUIET)
-    assert len(run) == 32 and run["grown"].iloc[0] > 1.0
-    table = pd.concat([data.assign(seed=0), run.assign(seed=1)])
-    cov, vectors = eigenvectors.data_basis(table)
-    assert cov.shape == (D, D) and np.allclose(vectors.T @ vectors, np.eye(D))
-    assert (np.diff(np.diag(vectors.T @ cov @ vectors)) <= 1e-12).all()
-    assert eigenvectors.weights(table)[1].shape == (32, D)
-    # Without training the filters are those of the initialisation, and have not grown.
-    still = experiment.compute(**jobs["run1"].arguments | {"epochs": 0}, **QUIET)
-    assert still["grown"].iloc[0] == pytest.approx(1.0)

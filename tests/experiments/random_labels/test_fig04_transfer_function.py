@@ -95,13 +95,3 @@ def test_claims_come_out_either_way():
     assert reading.below_the_peak(table, ASKED, "real").between(0.9, 1).all()
     trial = table.assign(seed=table["seed"] + 1000)
     assert outcomes(trial)["falls-random"] == NOT_RUN
-
-
-def test_the_slider_starts_where_the_curve_first_rises_and_falls():
-    start = [1.0, 1.0, 1.0]
-    hardly = [1.0, 1.01, 1.0]
-    rising = [1.1, 1.5, 1.9]
-    falling = [1.1, 1.6, 1.2]
-    assert reading.first_fall(pd.DataFrame([start, hardly, rising, falling, falling])) == 3
-    assert reading.first_fall(pd.DataFrame([start, hardly, rising])) == 2  # it never falls: the last
-    assert reading.first_fall(pd.DataFrame([start])) == 0

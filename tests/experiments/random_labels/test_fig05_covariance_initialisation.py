@@ -42,12 +42,6 @@ def made_up(gains, seeds=12, noise=0.002, known=1.0):
 _, outcomes = judging.of(reading, PARAMETERS)
 
 
-def test_the_figure_draws_points_over_scratch():
-    gains = reading.gains(made_up({"pretrained": 0.03, "scratch": 0.01}, noise=0.0), "random")
-    assert "scratch" not in gains
-    np.testing.assert_allclose(gains["pretrained"], 2.0)
-
-
 def trained():
     """A network that looks trained: norms of before, weights and biases of after."""
     source = SimpleCNN((3, 8, 8), [6], 5, 3)

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.studies.random_labels.fig07_activations import experiment, reading
 from tests import judging
 from tests.judging import QUIET
@@ -11,10 +11,6 @@ SMALL = {
     "dataset": "photos", "case": "negative", "labels": ["random"], "side": 8, "width": 8, "upstream": 32,
     "downstream": 48, "classes": 5, "upstream_epochs": 2, "epochs": 2, "batch_size": 16, "init_scale": 1.0,
     "learning_rate": 0.01, "test": 20, "points": 1, "seed": 1,
-}  # fmt: skip
-CNN = {
-    "dataset": "photos", "convolutions": 1, "side": 8, "images": 32, "epochs": 2, "filters": 8, "units": 6,
-    "learning_rate": 0.01, "init_scale": 1.0, "batch_size": 16, "test": 20, "points": 1, "seed": 1,
 }  # fmt: skip
 PARAMETERS = {"labels": ["random"], "cnn_convolutions": [1], "seeds": 4, "width": 8}
 
@@ -58,19 +54,6 @@ claims, outcomes = judging.of(reading, PARAMETERS)[:2]
 PRINTED = {"negative": (0.4, 0.1, 0.1), "positive": (0.4, 0.38, 0.4)}
 
 
-def test_compute_looks_at_both_tasks_and_four_stages():
-    table = experiment.compute(**SMALL, **QUIET)
-    curve = table[table["of"] == "curve"]
-    assert curve.groupby("labels")["step"].unique().map(list).to_dict() == {
-        "upstream": [0, 1, 2, 4], "random": [0, 1, 2, 3, 4, 6]
-    }  # fmt: skip
-    assert (curve.groupby(["labels", "step"]).size() == 13).all()
-    rest = table[table["of"] != "curve"]
-    assert list(rest["stage"].unique()) == ["initialisation", "pre-trained", "random"]
-    assert len(rest) == 3 * 13 * 2 * 10
-    assert curve.groupby(["labels", "step"])["accuracy"].nunique().eq(1).all()
-
-
 def curve_rows(table, labels, *steps):
     rows = table[(table["of"] == "curve") & (table["labels"] == labels) & table["step"].isin(steps)]
     return rows[["step", "layer", "activation", "dead"]].astype(float).reset_index(drop=True)
@@ -88,24 +71,6 @@ def test_the_control_is_fine_tuning_without_pre_training():
     assert not curve_rows(alone, "random", 6).equals(curve_rows(trained, "random", 6))
 
 
-def test_the_control_of_a_small_network_has_its_second_task(monkeypatch):
-    alone = experiment.compute_small_scratch(**CNN, **QUIET)
-    trained = experiment.compute_small(**CNN, **QUIET)
-    assert not curve_rows(alone, "random", 4).equals(curve_rows(trained, "random", 4))
-
-    def without_the_first(net, x, y, *, at, on, report, **training):
-        if not seen:  # the first task: looks, and no step
-            seen.append(on(0, net))
-            return
-        fit(net, x, y, at=at, on=on, report=report, **training)
-
-    seen, fit = [], experiment.fit
-    monkeypatch.setattr(experiment, "fit", without_the_first)
-    other = experiment.compute_small(**CNN, **QUIET)
-    steps = (0, 1, 2, 4)
-    pd.testing.assert_frame_equal(curve_rows(alone, "random", *steps), curve_rows(other, "random", *steps))
-
-
 def test_claims_come_out_either_way():
     found = outcomes(made_up(**PRINTED))
     turned = outcomes(made_up(**{"negative": PRINTED["positive"], "positive": PRINTED["negative"]}))
@@ -121,10 +86,3 @@ def test_a_difference_that_is_there_from_scratch_is_not_due_to_pre_training():
     assert same["ends-13"] == HOLDS and same["added-13"] == NO_EFFECT
     more = outcomes(made_up(**PRINTED, control={"negative": 0.1, "positive": 0.8}))
     assert more["ends-13"] == HOLDS and more["added-13"] == CONTRADICTED
-
-
-def test_the_control_decides_what_stays_away():
-    assert outcomes(made_up(**PRINTED, control={"negative": 0.1}))["stays"] == NO_EFFECT
-    table = made_up(**PRINTED)
-    alone = outcomes(table[~table["unit"].str.startswith("scratch")])
-    assert alone["stays"] == alone["added-7"] == NOT_RUN and alone["drops"] == HOLDS

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.errors import Diverged
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
 from companion.runs import notebooks, parameters
 from companion.studies.random_labels.fig12_sweeps import design as sweeps, experiment, reading
@@ -100,20 +99,6 @@ def test_networks_of_a_group_differ_by_what_is_transferred():
     for start, same in (("scratch", True), ("all", False)):
         one, two = (part[part["start"] == start].reset_index(drop=True) for part in (table, other))
         assert one.equals(two) == same
-
-
-def test_networks_that_diverge_are_rows_without_accuracy(monkeypatch):
-    def diverges(*arguments, **named):
-        raise Diverged(3)
-
-    monkeypatch.setattr(experiment, "fit", diverges)
-    table = run()
-    assert set(table["start"]) == {"upstream", "scratch"}  # nothing to transfer
-    assert table.loc[table["start"] == "upstream", "accuracy"].isna().all()
-    monkeypatch.setattr(experiment, "first_epochs", diverges)
-    table = run()
-    assert table["accuracy"].isna().all()
-    assert analysis.comparisons(table.assign(unit="12-cnn-00-seed1", architecture="cnn", **arguments())).empty
 
 
 def arguments(**other):

@@ -143,21 +143,6 @@ def test_claims_disagree_where_everything_is_turned_round():
     assert found["f1-like-pretrained-own"] == found["sampled-like-f2"] == CONTRADICTED
 
 
-def test_longer_pre_training_is_a_case_of_its_own():
-    table = as_printed().assign(pretrain_epochs=1)
-    longer = table[table["initialisation"] == "pretrained"].assign(pretrain_epochs=reading.LONGER)
-    longer[["train", "test"]] += 0.1
-    found = claims(pd.concat([table, longer], ignore_index=True))
-    own, long = (found[f"f1-like-pretrained-{length}"].measured for length in ("own", "longer"))
-    assert own - long == pytest.approx(0.1)
-
-
-def test_what_pre_training_fitted_is_that_of_the_same_network():
-    table = as_printed(fitted=0.22)
-    other = table[table["initialisation"] == "pretrained"].assign(pretrain_rate=0.01, random_labels=1.0)
-    assert reading.fitted(pd.concat([table, other], ignore_index=True), PARAMETERS) == pytest.approx(0.22)
-
-
 def test_variations_are_no_cells_of_the_tables():
     table = as_printed()
     both = pd.concat([table, table.assign(pool="valid", train=0.0)], ignore_index=True)

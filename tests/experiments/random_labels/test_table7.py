@@ -1,9 +1,8 @@
-import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from companion.studies.random_labels.tab01_covariance_init import experiment as tab01, reading, table7
+from companion.studies.random_labels.tab01_covariance_init import experiment as tab01
 from tests.judging import QUIET
 
 PARAMETERS = dict(
@@ -68,55 +67,3 @@ def test_at_the_pages_own_rate_and_scaled_back_nothing_differs_from_table_7():
     pd.testing.assert_frame_equal(
         same.drop(columns=["rescaled", "random_labels"]), run(plain, layers=[3], precision="float32")
     )
-
-
-OURS, LONGER, RATE, UNSCALED, COLUMN = "ours", "longer", "rate", "unscaled", "column"
-CHANGES = {
-    OURS: {"precision": "bfloat16"},
-    LONGER: {"precision": "bfloat16", "pretrain_epochs": 120},
-    RATE: {"pretrain_rate": 0.01, "rescaled": True, "random_labels": 0.7},
-    UNSCALED: {"rescaled": False, "random_labels": 0.5},
-    COLUMN: {"schedule": "constant", "init_scale": 0.518},
-}
-
-
-def made_up(**accuracy):
-    """A table of jobs: {one of ``CHANGES``: training accuracy after 1000 steps}; other cells as printed."""
-    rows = []
-    for name, value in accuracy.items():
-        column = ("standard", 0) if name == COLUMN else ("pretrained", 3)
-        for count in (100, 1000):
-            row = dict(zip(("initialisation", "layers", "iterations"), (*column, count), strict=True))
-            row |= {part: reading.PAPER[*column, count, part] for part in ("train", "test")}
-            row |= {"seed": 0, "unit": "any", "precision": "float32"} | CHANGES[name]
-            rows.append(row | ({"train": value} if count == 1000 else {}))
-    return pd.DataFrame(rows)
-
-
-def ways(table):
-    """{way to pre-train: (training accuracy after 1000 steps, labels fitted)}, without what was not run."""
-    found = table7.other_pretraining(table, PARAMETERS)
-    return {
-        way: (reached.xs((1000, "train"), level=("iterations", "part")).item(), fits)
-        for way, reached, fits in found
-        if reached.notna().any()
-    }
-
-
-def test_ways_name_what_changed_and_keep_the_first_run_alone():
-    table = made_up(**{OURS: 0.6, LONGER: 0.66, RATE: 0.7, UNSCALED: 0.5, COLUMN: 0.65})
-    other = made_up(**{OURS: 0.1}).assign(seed=1)
-    found = ways(pd.concat([table, other], ignore_index=True))
-    # The page's own network is the one that was also handed over without scaling back.
-    assert found == {
-        "as above: rate 0.002, 3 epochs, scaled back": (0.6, 0.5),
-        "120 epochs": (0.66, pytest.approx(np.nan, nan_ok=True)),
-        "rate 0.01": (0.7, 0.7),
-        "not scaled back": (0.5, 0.5),
-        "constant rate, initial scale 0.518: no layer pre-trained": (
-            0.65,
-            pytest.approx(np.nan, nan_ok=True),
-        ),
-    }
-    alone = ways(table[table["rescaled"].isna()])
-    assert np.isnan([fits for _, fits in alone.values()]).all()

@@ -70,16 +70,6 @@ def test_another_order_disagrees(table, outcome, ids):
     assert {id: found[id] for id in ids} == dict.fromkeys(ids, outcome)
 
 
-def test_what_is_kept_is_asked_at_the_printed_threshold_over_the_root_of_the_printed_points():
-    """8 of 1000 points is 0.253 over √n, and the stored threshold next to it is 0.25."""
-    table = made_up()
-    rows = table["kind"].eq("curve") & table["threshold"].eq(0.0)
-    table.loc[rows, "alignment"] = 0.0
-    claim = claims(table)["most"]
-    assert claim.measured == pytest.approx(0.8, abs=0.02)
-    assert "At τ/√n of about 0.25, a threshold of about 8 for the paper's 1000 points" in claim.statement
-
-
 def test_radial_basis_functions_and_their_centres():
     draw = torch.Generator().manual_seed(0)
     centres, x = torch.randn(6, 4, generator=draw), torch.randn(3, 4, generator=draw)

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from alignbook.data.tables import available, load_table
-from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
-from companion.studies.representation_alignment.fig06_architectures import design, experiment, reading
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
+from companion.studies.representation_alignment.fig06_architectures import design, reading
 from companion.studies.representation_alignment.shared import alignment_grid
 from tests import judging
 
@@ -62,14 +62,6 @@ def test_a_network_that_has_not_learned_its_labels_does_not_count():
     assert list(reading.gains(table.replace("mnist", "ct_slices"), "ct_slices")) == []  # 0.289 at the start
 
 
-def test_the_longer_run_of_slow_sgd_is_read_where_there_is_one():
-    table = made_up({None: 0.1}).assign(dataset="cifar10")
-    assert outcomes(table)["slow"] == CONTRADICTED
-    longer = made_up({None: 0.6}).assign(dataset="cifar10", kind="slow area")
-    assert outcomes(pd.concat([table, longer]))["slow"] == HOLDS
-    assert outcomes(table[table["setting"] != "slow sgd"])["slow"] == NOT_RUN
-
-
 @pytest.mark.parametrize(
     ("shallow", "deep", "found"),
     [
@@ -100,11 +92,6 @@ def test_whether_the_curves_of_a_family_overlap(linear, outcome):
     assert not [id for id in claims(made_up({None: 0.85}), datasets=["cifar10"]) if id.startswith("overlap")]
 
 
-def test_without_runs_nothing_is_said():
-    made = outcomes(made_up({None: 0.6}), datasets=["mnist", "cifar10"])
-    assert made["raises"] == made["depth-to-base"] == NOT_RUN
-
-
 def test_the_curve_is_equation_2():
     draw = np.random.default_rng(1)
     features, labels = draw.normal(size=(30, 7)), draw.normal(size=30)
@@ -129,19 +116,6 @@ def test_nonnegative_features_have_a_ceiling():
     apart = 1e4 * torch.eye(2)[(labels > 0).long()]
     assert alignment_grid.curve(apart, labels)[0] == pytest.approx(0.5**0.5, rel=1e-3)
     assert alignment_grid.curve(1e4 * labels[:, None], labels)[0] == pytest.approx(1, rel=1e-3)
-
-
-def test_a_job_trains_and_measures_both_splits():
-    job = experiment.jobs(PARAMETERS | {"datasets": ["diabetes"], "steps": 30})[1]
-    table = judging.compute(job)
-    table = table.assign(dataset="diabetes", seed=1)
-    found = reading.areas(table, "diabetes", "train")
-    assert set(found["trained"]) == {"inputs", *design.settings(PARAMETERS)}
-    assert found["init", "inputs"][1] == found["trained", "inputs"][1]
-    assert found["trained", "base"][1] > found["init", "base"][1]
-    curves = table[table["kind"] == "curve"]
-    assert len(curves) == 2 * 6 * alignment_grid.THRESHOLDS
-    assert curves["trained"].between(0, 1 + 1e-9).all()
 
 
 def test_what_outputs_of_zero_lose_is_the_mean_square_of_the_labels():

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from alignbook.data.tables import load_table
-from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.studies.representation_alignment.fig07_layers import experiment, reading
 from tests import judging
 
@@ -89,13 +89,6 @@ def test_claims_follow_the_areas(table, before, after, further, found):
     for dataset in PARAMETERS["datasets"]:
         ids = ("rises-{}", "rises-{}-further", "falls")
         assert tuple(made[id.format(dataset)] for id in ids) == found
-
-
-def test_runs_with_other_pixels_are_a_case_of_their_own(table):
-    mnist = with_areas(table, FALLING, RISING, RISING).replace("digits", "mnist")
-    asked = {"datasets": ["mnist"]}
-    assert outcomes(mnist, **asked)["rises-mnist-wide"] == NOT_RUN
-    assert outcomes(mnist, **asked, darkest=reading.WIDE)["rises-mnist-wide"] == HOLDS
 
 
 def test_the_share_of_thresholds_comes_from_the_curves(table):

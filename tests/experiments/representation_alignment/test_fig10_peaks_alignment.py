@@ -70,14 +70,3 @@ def test_claims_follow_the_areas(table, areas, found):
     made = outcomes(with_areas(table, *areas))
     for id, outcome in zip(("related-above", "source-above", "unrelated-below"), found, strict=True):
         assert made[id] == outcome
-
-
-def test_numbers(table):
-    rows = with_areas(table, 0.75, 1.0, 0.4)
-    assert reading.over_inputs(rows, "related").round(1).tolist() == [1.5, 1.5, 1.5]
-    functions = rows.groupby(["seed", "task"])["function"].first().unstack()
-    kept = [
-        source[0] == related[0]
-        for source, related in zip(functions["source"], functions["related"], strict=True)
-    ]
-    assert reading.same_decider(rows).tolist() == kept

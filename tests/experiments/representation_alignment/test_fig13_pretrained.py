@@ -1,13 +1,10 @@
 """Figures 13, 19 and 20: descents against plain ones, hand-made features, claims on made-up tables."""
 
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from alignbook.errors import AlignbookError
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
 from companion.studies.representation_alignment.fig13_pretrained import experiment, reading
 from companion.studies.representation_alignment.shared import image_features
@@ -148,10 +145,3 @@ def test_radial_basis_functions():
     x, centres = rng.normal(size=(4, 3)), rng.normal(size=(5, 3))
     plain = [[np.exp(-np.square(a - c).sum() / (2 * 0.49)) for c in centres] for a in x]
     np.testing.assert_allclose(image_features.radial_basis(x, centres, 0.7), plain)
-
-
-def test_one_line_says_what_is_missing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
-    job = experiment.jobs(PARAMETERS | {"network": "imagenet"})[0]
-    with pytest.raises(AlignbookError, match=r"pip install 'alignbook\[imagenet\]'"):
-        judging.compute(job)

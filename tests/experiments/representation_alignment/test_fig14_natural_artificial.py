@@ -75,13 +75,6 @@ def test_a_source_that_is_better_for_every_target_cancels_out():
     assert outcomes(table)["higher-layer4"] == NO_EFFECT and outcomes(table)["either"] == CONTRADICTED
 
 
-def test_a_run_without_one_source_is_left_out():
-    table = made_up()
-    table = table[(table["seed"] > 0) | (table["part"] == "natural")]
-    assert list(reading.balanced_gaps(table).index) == [1, 2, 3]
-    assert claims(table)["tuned"].seeds == 3 and outcomes(table)["higher-layer4"] == HOLDS
-
-
 @pytest.mark.parametrize(
     ("table", "outcome", "ids"),
     [

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from companion.claims import CONTRADICTED, HOLDS
-from companion.studies.representation_alignment.sec6_backwards import experiment, reading
+from companion.studies.representation_alignment.sec6_backwards import reading
 from companion.studies.representation_alignment.shared.linear_descent import descend
 from tests import judging
 
@@ -69,9 +69,3 @@ def test_order_by_threshold_and_by_area(table):
     areas = (wrong["kind"] == "area") & (wrong["seed"] > 0)
     wrong.loc[areas, "area"] = -wrong.loc[areas, "area"]
     assert outcomes(wrong)["better"] == HOLDS
-
-
-def test_jobs_are_those_of_both_figures():
-    made = experiment.jobs({"profile": "smoke", "seeds": 1})
-    assert {job.compute.__module__.split(".")[-2] for job in made} == set(experiment.FIGURES)
-    assert {job.arguments["seed"] for job in made} == {0}

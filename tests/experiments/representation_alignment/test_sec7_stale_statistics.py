@@ -27,12 +27,6 @@ def test_statistics_are_those_of_the_images_and_no_weight_changes():
     assert not found.training and not torch.equal(norm.running_mean, net.norm.running_mean)
 
 
-def test_domains_share_classes_and_no_image():
-    street, written = (experiment.digits("digits", name, 50, 0) for name in ("street", "handwritten"))
-    assert street[0].shape == written[0].shape == (50, 3, 32, 32)
-    assert set(street[1].tolist()) | set(written[1].tolist()) <= set(range(10))
-
-
 def test_the_probe_does_not_depend_on_scale_or_shift():
     draw = torch.Generator().manual_seed(0)
     y = torch.arange(200) % 10

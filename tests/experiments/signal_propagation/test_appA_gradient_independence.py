@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
+from companion.claims import CONTRADICTED, HOLDS
 from companion.studies.signal_propagation.appA_gradient_independence import experiment, reading
 from tests import judging
 from tests.judging import QUIET
@@ -124,7 +124,3 @@ def test_claims_are_contradicted():
     found = outcomes(made_up(0.2, copies=3, kurtosis=-0.1, printed=0.0, errors=(1e-3, 1e-3, 1e-16)))
     assert found.pop("printed") == HOLDS and found.pop("theorem-a-all") == HOLDS
     assert set(found.values()) == {CONTRADICTED}
-
-
-def test_a_level_curve_is_no_effect():
-    assert outcomes(made_up(0.0, noise=1e-4))["independent"] == NO_EFFECT

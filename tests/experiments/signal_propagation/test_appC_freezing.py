@@ -76,12 +76,6 @@ def test_one_layer_alone():
         assert change == pytest.approx(float((twin(x) - net(x)).square().mean().sqrt()), rel=1e-4)
 
 
-def test_images_are_balanced():
-    x, y = experiment.balanced("digits", 45, 0, "cpu")
-    assert y.bincount(minlength=10).tolist() == [4] * 10 and len(x) == 40
-    assert not torch.equal(y, experiment.balanced("digits", 45, 1, "cpu")[1])
-
-
 def made_up(norm=1.0, drop=1.0, share=1.0, cosine=0.97, gained=1.0, bound=0.2):
     """Networks whose alignment differs at every layer, and columns that rise (1) or fall (-1) with it."""
     rng, rows = np.random.default_rng(0), []

@@ -113,15 +113,6 @@ def test_a_rise_is_early_or_late(at_two, at_end, outcome):
     assert judged(made_up(at_two, at_end))["rises"].outcome == outcome
 
 
-def test_rate_and_depth_are_those_asked_for():
-    fast = made_up(HILL, FALL, rate=0.05)
-    fast.loc[fast["epoch"] == 80.0, "epoch"] = 11.0
-    claims = judged(fast, rates=[0.05], rate_datasets=["mnist"])
-    assert (claims["fast-10"].outcome, claims["fast-end"].outcome) == (HOLDS, CONTRADICTED)
-    assert judged(fast, rates=[0.003], rate_datasets=["mnist"])["fast-10"].outcome == NOT_RUN
-    assert judged(made_up(HILL, HILL), depth=4, deep=6, deep_datasets=["mnist"])["deep"].outcome == HOLDS
-
-
 def test_networks_that_did_not_learn_are_left_out():
     assert reading.networks(made_up(HILL, HILL, accuracy=0.1)).empty
     assert {claim.outcome for claim in judged(made_up(HILL, HILL, accuracy=0.1)).values()} == {NOT_RUN}

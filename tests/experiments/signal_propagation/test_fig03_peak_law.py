@@ -45,17 +45,6 @@ def asked(**changes):
 judged, _ = judging.of(reading, asked())
 
 
-def test_a_setting_changes_what_it_names():
-    jobs = fig03.jobs(PARAMETERS)
-    assert len(jobs) == (2 + 2 + 4) * 2
-    by_setting = {job.arguments["setting"]: job.arguments for job in jobs if job.arguments["depth"] == 3}
-    assert by_setting["low rate"]["learning_rate"] == by_setting["tables"]["learning_rate"] / 4
-    assert by_setting["large batch"]["batch_size"] == 256
-    deep = {job.arguments["setting"]: job.arguments for job in jobs if job.arguments["depth"] == 5}
-    for setting, changes in design.CHOICES.items():
-        assert deep[setting] == deep["tables"] | {"setting": setting} | changes != deep["tables"]
-
-
 def test_open_choices_train_what_they_name():
     """A bias in every layer from 0 on; an early end; else the network of ``compute``, layer by layer."""
     names = ["biases", "stop at 0.1"]
@@ -144,13 +133,6 @@ def test_paper_profile_has_the_tables_rates():
     assert (arguments["learning_rate"], arguments["epochs"], arguments["width"]) == (0.0001, 500, 20)
 
 
-def test_half_of_the_images_are_the_first_half():
-    job = fig03.jobs(PARAMETERS)[0]
-    whole, half = (compute(job, alignment_images=n, epochs=2) for n in (20, 10))
-    np.testing.assert_array_equal(whole["alignment_half"], half["alignment"])
-    assert not np.allclose(whole["alignment_half"], whole["alignment"])
-
-
 def test_networks_that_did_not_learn_enter_no_fit():
     good = made_up({(d, s): round(d**0.6) for d in (10, 20, 40, 80) for s in range(3)})
     bad = made_up({(100, s): 100 for s in range(3)}, accuracy=0.1)
@@ -180,17 +162,6 @@ def test_slope_claim(power, outcome):
     assert claim.outcome == outcome
     assert claim.measured == pytest.approx(power, abs=0.05)
     assert claim.interval[0] <= claim.measured <= claim.interval[1]
-
-
-def test_figure_8_is_shown_at_one_profile():
-    settings = ("tables", "low rate", "large batch")
-    brief = [made_up({(d, 0): d}, setting=name).assign(joined=False) for d in (10, 20) for name in settings]
-    whole = [made_up({(d, 0): 1}, setting=name).assign(joined=True) for d in (10, 20) for name in settings]
-    nets = reading.networks(pd.concat([*brief, *whole]))
-    assert reading.shown(nets, "mnist", [10, 20], settings)["joined"].all()
-    nets = reading.networks(pd.concat([*brief, *whole[:-1]]))
-    assert not reading.shown(nets, "mnist", [10, 20], settings)["joined"].any()
-    assert len(reading.shown(nets, "mnist", [10, 20], settings)) == 6
 
 
 def test_shift_claims_pair_depth_and_seed():
@@ -254,18 +225,6 @@ def test_accuracies_and_hidden_peaks_come_out_either_way():
     assert (good["accuracy"].outcome, bad["accuracy"].outcome) == ("holds", "contradicted")
     at_the_end = judged(following(1.0, first=1), depths=list(DEPTHS))["hidden-peak"]
     assert at_the_end.measured < 0.5 and good["hidden-peak"].measured == 1.0
-
-
-def test_crops_and_flips_are_a_case_of_their_own():
-    here = {"datasets": ["cifar10"], "choice_datasets": ["cifar10"], "depths": [10]}
-    here |= {"choice_depths": [10, 20, 40], "choices": ["standardised", "crops and flips"]}
-    peaks = {(d, s): round(1.5 * d**0.6) + s for d in (10, 20, 40) for s in range(3)}
-    cropped = made_up(peaks, "cifar10", "crops and flips", accuracy=0.5767)
-    plain = made_up({(d, s): d // 2 for d in (10, 20, 40) for s in range(3)}, "cifar10", accuracy=0.5)
-    claims = judged(pd.concat([cropped, plain], ignore_index=True), **here)
-    assert claims["slope-cifar10-crops"].measured == pytest.approx(0.6, abs=0.15)
-    assert "slope-cifar10" not in claims
-    assert "slope-cifar10" in judged(plain, **here | {"choices": ["standardised"]})
 
 
 def test_depth_and_rate_are_fitted_together():

@@ -6,7 +6,7 @@ import pytest
 
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
 from companion.runs import notebooks, parameters
-from companion.studies.signal_propagation.fig04_hyperparameters import experiment as fig04, reading
+from companion.studies.signal_propagation.fig04_hyperparameters import reading
 from companion.studies.signal_propagation.fig04_hyperparameters.design import conditions
 from tests import judging
 from tests.judging import QUIET
@@ -23,7 +23,6 @@ PARAMETERS = {
     "dense_alignment_images": 7, "second_alignment_images": 4, "seeds": 7, "dense_seeds": 7,
     "dense_first_seed": 0,
 }  # fmt: skip
-VARIED = [("dense", "rate"), ("dense", "batch"), ("vgg19", "rate"), ("vgg19", "batch")]
 
 
 def compute(job, **changes):
@@ -81,17 +80,6 @@ def test_slopes_are_those_of_both_logarithms_at_once():
     alone = nets[nets["batch_size"] == 32]
     assert reading.slopes(alone, "rate", "value").to_dict() == pytest.approx({0: 2})
     assert len(reading.slopes(alone, "batch", "value")) == 0
-
-
-def test_a_network_of_the_table():
-    table = made_up(lambda *_: 3.0, lambda *_: 20, lambda *_: 0.5)
-    assert reading.title("vgg19-second", FULL | {"second_dataset": "cifar100"}) == "VGG-19, CIFAR-100"
-    nets = reading.networks(table)
-    assert len(nets) == len(fig04.jobs(PARAMETERS)) and nets["reached"].all()
-    assert nets["peak"].between(6, 11).all() and np.allclose(2 ** nets["place"], nets["peak"])
-    assert np.allclose(nets["accuracy_gap"], 20, atol=0.2) and nets["height"].between(0.5, 0.53).all()
-    one = nets.iloc[0]
-    assert one["loss_gap"] == pytest.approx(one["test_loss"] - 0.09)
 
 
 def test_everything_that_is_printed_is_computed():

@@ -63,18 +63,6 @@ def values(**changes):
     return parameters.resolve(book, "smoke", changes)
 
 
-def test_a_network_learns_layer_by_layer(monkeypatch):
-    monkeypatch.setattr(experiment, "CHUNK", 70)  # several, and a rest
-    made = experiment.jobs(values(max_epochs=6, depth=3, train_images=800))
-    assert len(made) == 5
-    job = made[0]
-    table = experiment.compute_layerwise(**job.arguments, **QUIET)
-    assert list(table["layer"]) == [1, 2, 3] and table["epochs"].between(1, 6).all()
-    assert table["alignment"].between(0, 1).all() and table["test_accuracy"][0] > 40
-    whole = experiment.compute_end_to_end(**made[-1].arguments, **QUIET)
-    assert set(whole) == set(table)
-
-
 NETWORKS = [("layers", "mnist", 32), ("layers", "cifar10", 64)]
 NETWORKS += [("end to end", "mnist", 9), ("end to end", "cifar10", 9)]
 
@@ -111,14 +99,6 @@ def test_claims_come_out_either_way(good, outcome):
     counted = [claim for id, claim in judged.items() if id.startswith("several")]
     assert all((claim.measured > 1) == good for claim in counted) and len(counted) == 2
     assert {claim.outcome for claim in judged.values() if claim not in counted} == {outcome}
-
-
-def test_the_time_at_which_training_end_to_end_stops_is_a_case():
-    table = two_stops(made_up())
-    early = (table["kind"] == "end to end") & (table["epochs"] == 1)
-    table.loc[early, "alignment"] /= 4
-    judged = outcomes(table)
-    assert (judged["lower-mnist-early"], judged["lower-mnist-late"]) == (CONTRADICTED, HOLDS)
 
 
 def test_layers_near_the_largest_are_counted():

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from alignbook.kernels.nngp import nngp_kernel
-from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
+from companion.claims import CONTRADICTED, HOLDS
 from companion.runs import notebooks, parameters
 from companion.studies.signal_propagation.fig18_frozen import experiment, reading
 from tests import judging
@@ -124,21 +124,6 @@ def test_claims_hold():
 
 def test_claims_disagree():
     assert set(outcomes(made_up(good=False)).values()) == {CONTRADICTED}
-
-
-def test_a_bounded_change_is_no_effect():
-    table, rng = made_up(), np.random.default_rng(3)
-    noise = 1e-3 * rng.standard_normal(len(table))
-    near = table.assign(alignment=(1 + reading.CHANGE + noise) * table["alignment_init"])
-    assert {v for id, v in outcomes(near).items() if id.startswith("evolves")} == {NO_EFFECT}
-
-
-def test_the_largest_accuracy_is_the_one_recorded_on_the_way():
-    table = made_up()
-    at_end = table["kind"].eq("net") & table["width"].eq(2048)
-    lower = table.assign(test_accuracy=table["test_accuracy"].where(~at_end, 50.0))
-    measured = [reading.largest(some, {}, 2048) for some in (table, lower)]
-    pd.testing.assert_series_equal(*measured)
 
 
 def test_the_weighted_mean_layer_by_hand():

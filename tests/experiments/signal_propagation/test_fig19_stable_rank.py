@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from alignbook.metrics.tangent_alignment import tangent_alignment
-from alignbook.seeding import torch_stream
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
 from companion.studies.signal_propagation.fig19_stable_rank import experiment as fig19, reading
 from companion.studies.signal_propagation.shared import small_deep
@@ -85,15 +84,6 @@ def test_labels_are_drawn_anew_for_a_share_of_the_images():
     assert len(x_test) == len(y_test) == len(small_deep.load("photos", "test"))
 
 
-def test_networks_of_a_seed_start_alike():
-    nets = [small_deep.network("vgg19", (3, 8, 8), 10, width=8, seed=seed) for seed in (0, 0, 1)]
-    first = [net.convs[3].weight for net in nets]
-    assert torch.equal(first[0], first[1]) and not torch.equal(first[0], first[2])
-    generator = torch_stream(0, "small deep", "vgg19", "weights")
-    drawn = torch.empty(8, 3, 3, 3).normal_(generator=generator) * math.sqrt(2 / 27)
-    torch.testing.assert_close(nets[0].convs[0].weight.detach(), drawn)
-
-
 def test_lower_ranks_in_better_networks_hold():
     table = made_up(lambda rank: 0.9 - 0.3 * rank)
     found = outcomes(table)
@@ -137,11 +127,3 @@ def test_by_noise_is_a_mean_over_the_rates_within_a_seed():
         ranks = nets[nets["seed"] == seed].set_index(["learning_rate", "label_noise"])["log_rank"]
         expected = np.mean([ranks[rate, 0.2] - ranks[rate, 0.0] for rate in (0.001, 0.005, 0.02)])
         assert found == pytest.approx(expected)
-
-
-def test_layers_without_a_spectrum_are_left_out():
-    table = made_up(lambda rank: 0.9 - 0.3 * rank)
-    dead = table["layer"] == 5
-    nets = reading.networks(table.assign(rank=table["rank"].where(~dead)))
-    pd.testing.assert_frame_equal(nets, reading.networks(table[~dead]))
-    assert reading.networks(table[table["layer"] == 3]).empty  # one layer is no spread

@@ -79,14 +79,6 @@ def test_statements_can_hold_and_fail():
     assert outcomes(swapped)["near"] == outcomes(swapped)["sources"] == CONTRADICTED
 
 
-def test_shared_random_weights_have_a_verdict_of_their_own():
-    table = made_up(apart=10.0)
-    shared = (table["start"] == "random, shared") & (table["other_start"] == "random, shared")
-    table.loc[shared & (table["distance"] > 0), "distance"] *= 1000
-    found = outcomes(table)
-    assert (found["near"], found["near-shared"]) == (HOLDS, CONTRADICTED)
-
-
 def test_the_matrix_is_symmetric_and_complete():
     table = made_up(apart=10.0)
     matrix, names = reading.distances(table, 1)
@@ -96,17 +88,6 @@ def test_the_matrix_is_symmetric_and_complete():
     source = pd.DataFrame({"kind": ["source"], "seed": [1], "source_test_accuracy": [30.0]})
     both = reading.distances(pd.concat([table, source], ignore_index=True), 1)
     assert np.array_equal(both[0], matrix) and both[1] == names
-
-
-def test_the_picture_keeps_groups_together():
-    matrix, names = reading.distances(made_up(apart=10.0), 0)
-    places = reading.embedded(matrix, perplexity=3, seed=0)
-    groups = {
-        start: places[[n for n, name in enumerate(names) if name[0] == start]] for start in design.STARTS
-    }
-    near = groups["pretrained"]
-    far = np.linalg.norm(near.mean(0) - groups["pretrained on a part"].mean(0))
-    assert np.linalg.norm(near - near.mean(0), axis=1).max() < far
 
 
 def test_mean_distances_against_the_matrix():

@@ -44,15 +44,6 @@ def test_a_larger_variation_everywhere_holds_everywhere():
         assert set(found.values()) == {outcome}
 
 
-def test_the_early_steps_have_a_verdict_for_either_reach():
-    table = made_up(factor=2.0)
-    random = (table["start"] == "scratch") & (table["protocol"] == "fixed")
-    table.loc[random, "far_high"] = table["far_low"] + (table["far_high"] - table["far_low"]) / 8
-    found = outcomes(table)
-    assert (found["early-fixed-near"], found["early-fixed-far"]) == (HOLDS, CONTRADICTED)
-    assert found["early-scaled-far"] == found["smaller-fixed"] == HOLDS
-
-
 def test_fitting_faster_alone_is_told_apart_from_a_smoother_loss():
     # The same variation at the same loss: pre-trained is smaller in the mean over steps only.
     found = outcomes(made_up(faster=6.0))

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -140,16 +139,6 @@ def test_the_slowest_quantity_decides():
     table["gram"] *= table["width"] ** 0.3
     (claim, *_) = claims(table).values()
     assert claim.outcome == CONTRADICTED and claim.measured == pytest.approx(-0.3, abs=0.02)
-
-
-def test_data_sets_and_scales_have_verdicts_of_their_own():
-    both = pd.concat([made_up(), made_up(short=0.2).assign(dataset="two")])
-    found = outcomes(both, datasets=["one", "two"])
-    assert (found["falls-one"], found["falls-two"]) == (HOLDS, CONTRADICTED)
-    table = made_up()
-    table.loc[table["kappa"] == 0.1, "near"] *= table["width"] ** 0.4
-    found = outcomes(table)
-    assert (found["falls-one"], found["falls-small"]) == (HOLDS, CONTRADICTED)
 
 
 def test_the_width_that_lemma_2_needs():
