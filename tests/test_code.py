@@ -79,13 +79,11 @@ def edit(path, old, new):
     [
         ("experiment.py", "RATE = 0.5", "RATE = 0.25"),
         ("experiment.py", "RATE * shift(seed)", "RATE + shift(seed)"),
-        ("experiment.py", "import mean", "import median as mean"),
         ("experiment.py", "from statistics import", "from numpy import"),
         ("experiment.py", "import cka", "import misalignment as cka"),
         ("experiment.py", ".first import shift\n", ".second import shift\n"),
         ("experiment.py", SECOND, "from .first import shift as other"),
         ("experiment.py", "RATE = 0.5", "import numpy\n\nnumpy.seterr(all='raise')\nRATE = 0.5"),
-        ("experiment.py", "def compute", "@staticmethod\ndef compute"),
         ("first.py", "by=1", "by=2"),
         ("far.py", "3", "4"),  # two imports away
         ("late.py", "7", "8"),  # imported within a function
@@ -101,8 +99,6 @@ def test_what_a_module_or_one_that_it_imports_does_counts(study, file, old, new)
     ("file", "old", "new"),
     [
         ("experiment.py", '"""A mean."""', '"""The mean of three."""'),
-        ("experiment.py", '    """A mean."""\n', ""),
-        ("experiment.py", '"""An experiment."""\n', ""),
         ("experiment.py", "RATE = 0.5", "RATE = 5e-1  # a comment"),
         ("experiment.py", "return mean([", "return mean(\n        ["),
         ("experiment.py", "import Job\n", "import Job, Other\n"),  # the frame
@@ -110,7 +106,6 @@ def test_what_a_module_or_one_that_it_imports_does_counts(study, file, old, new)
         ("experiment.py", f"{SECOND}\n\nRATE = 0.5", f"RATE = 0.5\n{SECOND}"),
         ("experiment.py", "from .first", "from companion.studies.paper.fig01.first"),
         ("first.py", "x, by=1", "x: float, by: int = 1"),
-        ("first.py", "by=1)", "by=1) -> float"),
         ("reading.py", "1", "2"),
     ],
 )  # fmt: skip

@@ -13,7 +13,6 @@ import jsonschema
 import pytest
 import yaml
 
-import alignbook
 from alignbook import paths
 
 ROOT = paths.root()
@@ -62,34 +61,6 @@ def test_every_job_calls_a_script_that_is_there_and_can_be_run():
 def test_scripts_stop_at_the_first_fault_and_can_be_parsed(script):
     assert "set -euo pipefail" in script.read_text()
     assert subprocess.run(["bash", "-n", script], capture_output=True).stderr == b""
-
-
-def test_a_release_is_refused_with_its_reason_before_anything_runs(tmp_path):
-    def refused(*commands):
-        for command in commands:
-            subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-        told = subprocess.run([".ci/release"], cwd=tmp_path, capture_output=True, text=True)
-        assert told.returncode == 2 and told.stderr.count("\n") == 1 and "Traceback" not in told.stderr
-        return told.stderr
-
-    for name in (".ci/release", "CITATION.cff", "CHANGELOG.md", "src/alignbook/__init__.py"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / name)
-    changes, whole = tmp_path / "CHANGELOG.md", (ROOT / "CHANGELOG.md").read_text()
-    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
-    commit = [*git, "commit", "--quiet", "--all", "--message", "x"]
-    assert "commit or remove" in refused(["git", "init", "--quiet"])
-    package, citation = tmp_path / "src" / "alignbook" / "__init__.py", tmp_path / "CITATION.cff"
-    given = package.read_text()
-    package.write_text(given.replace(alignbook.__version__, "9.0.0.dev0"))
-    assert "9.0.0.dev0 is no release" in refused(["git", "add", "."], commit)
-    package.write_text(given.replace(alignbook.__version__, "9.0.0"))
-    assert "CITATION.cff has another version" in refused(commit)
-    citation.write_text(re.sub("^version: .*$", "version: 9.0.0", citation.read_text(), flags=re.MULTILINE))
-    changes.write_text(re.sub("^## .*$", "## 9.0.0 (unreleased)", whole, count=1, flags=re.MULTILINE))
-    assert "needs the heading" in refused(commit)
-    changes.write_text(re.sub("^## .*$", "## 9.0.0 (2027-01-31)", whole, count=1, flags=re.MULTILINE))
-    assert "is tagged already" in refused(commit, [*git, "tag", "v9.0.0"])
 
 
 def test_the_workflow_covers_what_the_project_promises():

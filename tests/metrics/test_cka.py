@@ -5,11 +5,9 @@ import itertools
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
 
 from alignbook import cka, layer_cka
 
@@ -140,47 +138,3 @@ def test_networks_that_cannot_be_measured_are_refused():
 def test_the_examples_in_the_docstrings_run():
     for name, count in (("metrics.cka", 7), ("probing.representations", 14)):
         assert doctest.testmod(sys.modules[f"alignbook.{name}"]) == (0, count)
-
-
-class Named(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = network(0)
-
-    def forward(self, x):
-        return self.inner(x)
-
-
-class Both(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = network(0)
-
-    def forward(self, one, another):
-        return self.inner(one - another)
-
-
-def test_inputs_in_every_form_that_the_probe_takes():
-    net, x, y = network(0), torch.randn(30, 12), torch.arange(30) % 3
-    expected = layer_cka(net, x, batch_size=8)
-    pairs = TensorDataset(x, y)
-    rows = [{"x": row.tolist(), "labels": 1} for row in x]
-    once = [(x, y), [x, y], x.numpy(), x.double(), x.tolist(), (x.numpy(), y.numpy()), (x,)]
-    for form in once:
-        pd.testing.assert_frame_equal(layer_cka(net, form, batch_size=8), expected)
-    two = layer_cka(Both(), (2 * x, x, y), batch_size=8)
-    np.testing.assert_allclose(two, expected, rtol=1e-3)
-    for form in ({"x": x, "labels": y}, ({"x": x, "unknown": y}, y)):
-        assert np.array_equal(layer_cka(Named(), form, batch_size=8), expected)
-    cut = layer_cka(net, x, batch_size=10)
-    for form in (
-        pairs,
-        list(pairs),
-        DataLoader(pairs, 7),
-        list(x.split(9)),
-        [(part,) for part in x.split(9)],
-    ):
-        np.testing.assert_allclose(layer_cka(net, form, batch_size=10), cut, rtol=1e-6)
-    np.testing.assert_allclose(layer_cka(Named(), rows, batch_size=10), cut, rtol=1e-5)
-    with pytest.raises(ValueError, match="not int"):
-        layer_cka(net, 3)

@@ -134,15 +134,6 @@ def test_no_tensor_grows_with_the_number_of_batches():
     assert largest[0] == largest[1] < 400 * 100
 
 
-@pytest.mark.parametrize("batch_size", [7, 256])
-def test_autocast_is_switched_off(batch_size):
-    model, (inputs, targets) = mlp(), case(20)
-    plain = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=3, batch_size=batch_size)
-    with torch.autocast("cpu", torch.bfloat16):
-        again = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=3, batch_size=batch_size)
-    np.testing.assert_array_equal(again.eigenvalues, plain.eigenvalues)
-
-
 def test_a_saddle_with_more_negative_curvature():
     def flipped(outputs, targets):
         return -cross_entropy(outputs, targets)

@@ -221,9 +221,8 @@ def test_fine_tuning_keeps_all_layers_but_the_last_and_has_a_network_from_scratc
     assert page.evaluate("playground.latest.scratch") < after["scratch"]
 
 
-def test_rescaling_keeps_every_output_and_makes_the_minimum_sharp(tab):
-    page = tab("#points=spirals&depth=3&width=32&rate=0.3&scale=1")
-    page.evaluate(
+def test_rescaling_keeps_every_output(tab):
+    tab("#points=spirals&depth=3&width=32&rate=0.3&scale=1").evaluate(
         """() => {
             const network = playground.network(), {net, task} = playground.latest;
             const say = (one) => [...network.forward(one, task.x, task.n).at(-1)];
@@ -231,17 +230,6 @@ def test_rescaling_keeps_every_output_and_makes_the_minimum_sharp(tab):
             if (a.some((value, i) => Math.abs(value - b[i]) > 1e-12)) throw Error("other outputs");
         }"""
     )
-    page.get_by_role("button", name="Run").click()
-    page.wait_for_function("playground.latest.accuracy >= 0.99", timeout=120_000)
-    page.get_by_role("button", name="Pause").click()
-    page.get_by_role("button", name="Step").click()
-    page.wait_for_timeout(500)
-    met = page.locator('[data-challenge="sharp"]')
-    assert met.text_content() == ""
-    for _ in range(5):
-        page.get_by_role("button", name="Rescale").click()
-        page.wait_for_timeout(200)
-    page.wait_for_function("document.querySelector('[data-challenge=sharp]').textContent.startsWith('✓')")
 
 
 def test_the_solutions_are_solutions(tab):

@@ -27,10 +27,7 @@ from companion.pages.tables import (
         ("L^(3/5)", "L<sup>3/5</sup>"),
         ("c_l", "c<sub>l</sub>"),
         ("σ_max^2", "σ<sub>max</sub><sup>2</sup>"),
-        ("1/λ_max", "1/λ<sub>max</sub>"),
-        ("σ_maximal", "σ_maximal"),
         ("I^f_l(x)", "I<sup>f</sup><sub>l</sub>(x)"),
-        ("ζ_L/ζ_l", "ζ<sub>L</sub>/ζ<sub>l</sub>"),
         ("(L/l)^-3 (ε)", "(L/l)<sup>−3</sup> (ε)"),
     ],
 )

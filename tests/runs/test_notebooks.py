@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 
@@ -176,25 +175,3 @@ def test_the_readme_is_short():
     for picture in re.findall(r"!\[[^]]+\]\(([^)]+)\)", first):
         assert (paths.root() / picture).stat().st_size < 150_000
     assert "make book" in first and "--open" in first and "alignbook.probe(" in first
-
-
-def test_a_page_that_is_saved_as_a_notebook_keeps_all_that_it_says(tmp_path):
-    shutil.copy(paths.root() / "pyproject.toml", tmp_path)  # which tells jupytext what to keep
-    some = notebooks.every()[::8]
-    sources = [str(book.source.relative_to(paths.root())) for book in some]
-    for source in sources:
-        (tmp_path / source).parent.mkdir(parents=True)
-        shutil.copy(paths.root() / source, tmp_path / source)
-    opened = [source.replace(".md", ".ipynb") for source in sources]
-    for command in (["--to", "ipynb", *sources], ["--to", "md:myst", *opened]):
-        told = {"cwd": tmp_path, "check": True, "capture_output": True}
-        subprocess.run([sys.executable, "-m", "jupytext", *command], **told)
-    for book in some:
-        saved = notebooks.Notebook(book.name, tmp_path / book.source.relative_to(paths.root()))
-        assert [read(saved) for read in FIELDS] == [read(book) for read in FIELDS]
-        before, after = (jupytext.reads(n.text, fmt="md:myst") for n in (book, saved))
-        assert before.metadata["alignbook"] == after.metadata["alignbook"]
-        assert [[c.source, c.metadata] for c in before.cells] == [[c.source, c.metadata] for c in after.cells]
-
-
-FIELDS = (lambda book: book.claim, lambda book: book.parts, lambda book: book.title, parameters.read)

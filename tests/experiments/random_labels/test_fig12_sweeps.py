@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
+from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from companion.runs import notebooks, parameters
 from companion.studies.random_labels.fig12_sweeps import design as sweeps, experiment, reading
 from companion.studies.random_labels.shared import sweep_analysis as analysis, sweep_design as design
@@ -166,11 +166,6 @@ def test_claims_come_out_either_way(sign, outcome):
     for id in ("often-one", "often-all", "rarely-hurts", "more-layers", "resnet-second"):
         assert found[id] == outcome
     assert found["turns"] == CONTRADICTED  # one half of the scales gains, or loses, as the other
-
-
-def test_no_gain_is_no_effect():
-    found = judged(made_up(lambda start, job: 0.0, noise=0.001))
-    assert found["more-layers"] == found["scale"] == found["classes"] == NO_EFFECT
 
 
 @pytest.mark.parametrize("sign", [1, -1])

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.errors import AlignbookError
 from alignbook.metrics import alignment_curve
 from alignbook.seeding import torch_stream
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
@@ -63,31 +62,6 @@ def test_random_features_are_relus_of_the_same_images(table):
     assert rows["area"][4] == pytest.approx(experiment.curve(features, y)[0])
     # Least squares on the rows of length one, with the constant, as everywhere in the chapter.
     assert rows["fitted"][64] == pytest.approx(1) and rows["fitted"][4] < 1
-
-
-def test_trained_networks_are_seen_before_and_after_on_the_same_images(table, monkeypatch):
-    asked = []
-
-    def stub(size, pretrained, generator):
-        asked.append((size, pretrained, generator.initial_seed()))
-        net = nn.Identity()
-        net.features = lambda x: x.flatten(1) if pretrained else x[:, :1].flatten(1)
-        return net
-
-    monkeypatch.setattr(experiment, "lite_network", stub)
-    *_, job = experiment.jobs(PARAMETERS | {"datasets": ["photos"], "networks": [], "trained": ["lite2"]})
-    found = judging.compute(job)
-    assert [ask[:2] for ask in asked] == [(2, False), (2, True)] and len({ask[2] for ask in asked}) == 1
-    rows = found[found["kind"] == "area"].set_index("state")
-    inputs = table[(table["kind"] == "area") & (table["network"] == "inputs")]
-    assert rows["area"]["inputs"] == pytest.approx(inputs["area"].item())
-    assert rows["area"]["after"] == pytest.approx(rows["area"]["inputs"], rel=1e-4)  # all pixels, in float32
-    assert rows["features"].tolist() == [3072, 1024, 3072]
-    *_, job = experiment.jobs(PARAMETERS | {"datasets": ["photos"]})
-    other = judging.compute(job)
-    assert other.columns.isin([*found.columns]).all() and set(other["state"]) == {"inputs", "before", "after"}
-    with pytest.raises(AlignbookError, match="resnet18, a stand-in, alone"):
-        experiment.jobs(PARAMETERS | {"trained": ["resnet18", "lite0"]})
 
 
 def test_networks_are_drawn_by_the_seed_and_keep_their_statistics():

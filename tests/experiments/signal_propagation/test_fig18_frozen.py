@@ -8,11 +8,9 @@ from torch import nn
 
 from alignbook.kernels.nngp import nngp_kernel
 from companion.claims import CONTRADICTED, HOLDS
-from companion.runs import notebooks, parameters
 from companion.studies.signal_propagation.fig18_frozen import experiment, reading
 from tests import judging
 
-CPU = torch.device("cpu")
 PARAMETERS = {
     "dataset": "mnist", "noise_scales": [1.0, 0.1], "widths": [64, 256], "all_images_widths": [2048],
     "train_images": 5, "unfrozen_width": 32, "epochs": 20, "test_images": 0,
@@ -40,22 +38,6 @@ def test_features_are_those_of_the_kept_network(monkeypatch):
         head.weight.mul_(-3)
     assert experiment.alignments(frozen, head, x, torch.arange(9)) == pytest.approx(aligned, rel=1e-4)
     assert np.isnan(experiment.alignments([], head, x, torch.arange(9))).all()
-
-
-def test_largest_accuracies_on_the_way():
-    """One epoch has the accuracies of ``compute`` on all images; more epochs never smaller ones."""
-    book = notebooks.find("signal_propagation/fig18_frozen")
-    made = experiment.jobs(parameters.resolve(book, "smoke", {"maxima_networks": 1, "seeds": 2}))
-    (job,) = [job for job in made if job.compute is experiment.compute_maxima]
-    run = {"device": CPU, "report": quiet}
-    one, four = (experiment.compute_maxima(**job.arguments | {"epochs": n}, **run) for n in (1, 4))
-    same = next(job for job in made if job.name == "width48-all-seed0")
-    last = {n: experiment.compute(**same.arguments | {"epochs": n}, **run) for n in (1, 2, 3, 4)}
-    for column in ("train_accuracy", "test_accuracy"):
-        reached = [table.loc[table["noise"] == 1, column].iloc[0] for table in last.values()]
-        assert one[column][0] == reached[0] and four[column][0] == max(reached)
-        assert four[f"at_{column.split('_')[0]}"][0] == 1 + int(np.argmax(reached))
-    assert reading.nets(one.assign(noise=1.0, train_images=0), True).empty
 
 
 @pytest.mark.parametrize("width", [5, 40])

@@ -7,12 +7,10 @@ import pandas as pd
 import pytest
 import torch
 
-from alignbook.metrics.tangent_alignment import tangent_alignment
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN
-from companion.studies.signal_propagation.fig19_stable_rank import experiment as fig19, reading
+from companion.studies.signal_propagation.fig19_stable_rank import reading
 from companion.studies.signal_propagation.shared import small_deep
 from tests import judging
-from tests.judging import QUIET
 
 PARAMETERS = {
     "dataset": "photos", "images": 24, "test_images": 30, "side": 8, "width": 8, "rates": [0.001, 0.02],
@@ -48,28 +46,6 @@ def made_up(
 
 
 claims, outcomes = judging.of(reading, PARAMETERS)
-
-
-def test_a_job_has_every_layers_spectrum(monkeypatch):
-    seen = {}
-    spectra = fig19.tangent_spectra
-
-    def spy(net, x, y):
-        seen.update(net=net, x=x, y=y)
-        return spectra(net, x, y)
-
-    monkeypatch.setattr(fig19, "tangent_spectra", spy)
-    job = fig19.jobs(PARAMETERS)[-1]
-    table = fig19.compute(**job.arguments, **QUIET)
-    assert table["layer"].tolist() == list(range(1, 18)) and (table["passes"] == 1).all()
-    found = table.dropna(subset="rank")
-    # G.1: A_l = correlation / √R_l, by the metric that forms no matrix.
-    np.testing.assert_allclose(
-        table["alignment"], tangent_alignment(seen["net"], seen["x"], seen["y"]), rtol=1e-3
-    )
-    assert (found["eigenvalue_001"] == 1).all() and (found["eigenvalue_002"] <= 1).all()
-    assert table["eigenvalue_080"].isna().all()  # 6 images of 10 classes have 60
-    assert table["train_loss"].gt(0).all() and table["test_accuracy"].between(0, 1).all()
 
 
 def test_labels_are_drawn_anew_for_a_share_of_the_images():

@@ -9,7 +9,6 @@ from alignbook.training.resnet import ResNet
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.studies.transferability.fig03_flat_minima import experiment, reading
 from tests import judging
-from tests.judging import QUIET
 
 PARAMETERS = {
     "targets": ["cifar10", "cifar10-natural", "mnist"],
@@ -116,19 +115,6 @@ def test_jobs_measure_the_same_minimum(monkeypatch):
     monkeypatch.setattr(experiment, "PRODUCTS", 5)  # the loss alone is looked at
     batch = experiment.spectrum(count=2, mode="train", **given)
     assert batch["images_loss"].iloc[0] != pytest.approx(centre, rel=1e-3)
-
-
-def test_settled_minima_are_measured_on_all_images():
-    wanted = PARAMETERS | {"targets": ["photos"], "examples": 24, "batch_size": 12, "settled_seeds": 1}
-    job = next(job for job in experiment.jobs(wanted) if job.compute is experiment.settled)
-    assert job.arguments["stop_at_loss"] == 0.05 and job.arguments["settle_steps"] == 4
-    given = job.arguments | {"learning_rate": 0.05, "steps": 12, "stop_at_loss": 50.0}
-    table = job.compute(**given, **QUIET)
-    spectrum, around = table[table["index"].notna()], table[table["around"].notna()]
-    assert len(spectrum) == 3 and list(around["around"]) == [0.1, 0.3] and table["reached"].all()
-    one = spectrum.iloc[0]
-    assert one["train_loss"] < one["stopped_loss"] and one["gradient"] > 0
-    assert spectrum["converged"].all() and around["rise"].notna().all()
 
 
 def test_running_statistics_become_those_of_all_images():

@@ -105,23 +105,6 @@ def test_a_fine_tuned_job_measures_what_moved(store):
     )
 
 
-def test_a_fixed_job_trains_both_classifiers_and_leaves_the_network(store):
-    job = tab01.fixed_jobs("digits", PARAMETERS)[1]
-    table = run(job)
-    assert table["step"].tolist() == 2 * recorded(4)
-    ends = table.groupby("classifier").last()
-    assert (table.groupby("classifier")["deviation"].first() == 0).all()
-    assert (ends["deviation"] > 0).all()
-    assert ends.loc["two-layer", "hidden_deviation"] > 0 and math.isnan(
-        ends.loc["linear", "hidden_deviation"]
-    )
-    assert (ends["train_loss"] < table.groupby("classifier")["train_loss"].first()).all()
-    (network,) = store.glob("*.pt")
-    content = network.read_bytes()
-    run(job)
-    assert network.read_bytes() == content
-
-
 def test_the_classifier_is_that_of_the_appendix():
     net = tab01._classifier("two-layer", 6, 7, 3, torch.Generator().manual_seed(0))
     first, norm, act, last = list(net)[1:]
