@@ -1,8 +1,8 @@
 """One network under all four papers' instruments while it trains: what changes when. No paper has this.
 
-A job is one network from its initial weights: trained on real labels (``real``), or on random ones
-(``random``) and then, with a new head, on the real labels of other images (``fine-tuned``). Its table has one
-row per task and recorded step.
+A job is one network from its initial weights: trained on real labels (``real``), the same with the first
+layer left as it is (``frozen``), or on random labels (``random``) and then, with a new head, on the real
+labels of other images (``fine-tuned``). Its table has one row per task and recorded step.
 """
 
 import itertools
@@ -27,8 +27,6 @@ from alignbook.training.nets import SimpleCNN, he_normal_, he_normal_layer_
 from companion.jobs import Job
 from companion.studies.random_labels.shared.random_bases import random_bases
 
-from ..shared.recorded import recorded
-
 CLASSES = 10
 MOMENTUM = 0.9
 PATCH = 3  # pixels: the filters' side
@@ -38,7 +36,7 @@ PRODUCTS = 60  # Hessian-vector products at most
 
 
 def jobs(parameters):
-    """Two networks per kind and seed: real labels; random labels and then fine-tuned."""
+    """Three networks per kind and seed: real labels; these above a frozen layer; random labels, then fine-tuned."""
     p = parameters
     entries = 3 * PATCH**2
     if "convolutional" in p["networks"] and p["filters"][0] <= entries:
@@ -57,7 +55,7 @@ def jobs(parameters):
             {"network": network, "labels": labels, "sizes": sizes[network], "seed": seed, **shared},
         )
         for network in p["networks"]
-        for labels in ("real", "random")
+        for labels in ("real", "frozen", "random")
         for seed in range(p["seeds"])
     ]
 
@@ -83,7 +81,7 @@ def compute(
 ):
     """Train one network at a constant rate and measure it at :func:`recorded` steps of each task.
 
-    sizes : widths of the hidden layers, of ``convolutional`` those of its convolutions and of the dense layer
+    labels : ``real``, ``frozen`` or ``random``, see above. sizes : widths of the hidden layers, of ``convolutional`` those of its convolutions and of the dense layer
     after them. images : training images of a task; random labels are drawn for as many others. side : their
     side in pixels, which must divide the data's. feature_images, tangent_images, curvature_images : how many
     of the task's images the three instruments see.
@@ -107,12 +105,12 @@ def compute(
         inputs, targets = inputs.to(device), targets.to(device)
         inputs = inputs if network == "convolutional" else inputs.flatten(1)
         train(
-            module_step(net, inputs, targets, torch.optim.SGD(net.parameters(), learning_rate, MOMENTUM)),
+            module_step(net, inputs, targets, torch.optim.SGD(trained(net, task), learning_rate, MOMENTUM)),
             len(inputs),
             batch_size=batch_size,
             steps=steps,
             rate=learning_rate,
-            # Both networks that learn the real labels see them in the same order.
+            # All networks that learn the real labels see them in the same order.
             generator=torch_stream(seed, "one network", "order", task == "random"),
             device=device,
             at=recorded(steps),
@@ -124,12 +122,18 @@ def compute(
     return pd.DataFrame(rows)
 
 
+def recorded(steps):
+    """Octaves of steps up to 8 and half-octaves from there: 0, 1, 2, 4, 8, 11, 16, 23, … and ``steps``."""
+    wanted = {0, 1, 2, 4, steps, *(round(2 ** (half / 2)) for half in range(6, 2 * steps.bit_length()))}
+    return sorted(step for step in wanted if step <= steps)
+
+
 def tasks_of(dataset, images, side, labels, seed):
     """(2 · images, averaged to ``side`` pixels; the tasks in their order: (name, inputs, targets))."""
     whole = load(dataset, n=2 * images, seed=seed)
     x = functional.avg_pool2d(whole.x, whole.x.shape[-1] // side)
-    if labels == "real":
-        return x, [("real", x[images:], whole.y[images:])]
+    if labels != "random":
+        return x, [(labels, x[images:], whole.y[images:])]
     random = random_labels(images, CLASSES, torch_stream(seed, "one network", "labels"))
     return x, [("random", x[:images], random), ("fine-tuned", x[images:], whole.y[images:])]
 
@@ -158,6 +162,19 @@ def network_of(network, in_shape, sizes):
     return nn.Sequential(*itertools.chain(*hidden), nn.Linear(sizes[-1], CLASSES))
 
 
+def trained(net, task):
+    """The parameters that a task trains: all, or without the first layer's."""
+    if task != "frozen":
+        return list(net.parameters())
+    frozen = {id(parameter) for parameter in first_of(net).parameters()}
+    return [parameter for parameter in net.parameters() if id(parameter) not in frozen]
+
+
+def first_of(net):
+    """The first layer, whose weights are the filters."""
+    return net.convs[0] if isinstance(net, SimpleCNN) else net[0]
+
+
 def head_of(net):
     """The last layer, whose outputs are the logits."""
     return net.head if isinstance(net, SimpleCNN) else net[-1]
@@ -180,8 +197,7 @@ def axes(network, x):
 
 def filter_scores(net, cov_x, directions, orthonormal):
     """Misalignment of the first layer's weights with the data (Maennel et al., 2.2) and with random bases."""
-    first = net.convs[0] if isinstance(net, SimpleCNN) else net[0]
-    weights = first.weight.detach().flatten(1).double().cpu().numpy() @ directions
+    weights = first_of(net).weight.detach().flatten(1).double().cpu().numpy() @ directions
     cov_w = np.cov(weights, rowvar=False)
     return {
         "misalignment": misalignment(cov_x, cov_w),

@@ -9,12 +9,11 @@ import re
 import numpy as np
 import pandas as pd
 
-from companion.over_seeds import at, difference, once
+from companion.over_seeds import at, difference, once, ratio
 from companion.statements import Case, Number, Statement, least, over
 
-from ..shared.clocks import octaves, path
-
 NETWORKS = {"convolutional": "convolutional", "dense": "fully connected"}
+FROZEN = "real labels, first layer frozen"
 TASKS = {"real": "real labels", "random": "random labels", "fine-tuned": "fine-tuned from random labels"}
 INSTRUMENTS = {
     "filters": "filters' preference for the data's axes",
@@ -22,6 +21,11 @@ INSTRUMENTS = {
     "tangent": "tangent kernel with labels",
     "curvature": "curvature",
 }
+
+
+def octaves(steps):
+    """log₂(1 + step), float64."""
+    return np.log2(1 + np.asarray(steps, dtype=float))
 
 
 def runs(table, network, task):
@@ -71,7 +75,8 @@ def half_time(series, net_change=False, part=0.5):
     values, times = series.to_numpy(dtype=float), octaves(series.index)
     if not np.isfinite(values).all():
         return math.nan
-    made = (values - values[0]) * np.sign(values[-1] - values[0]) if net_change else path(values)
+    net = (values - values[0]) * np.sign(values[-1] - values[0])
+    made = net if net_change else np.append(0.0, np.cumsum(np.abs(np.diff(values))))
     if not made[-1] > 0:
         return math.nan
     after = int(np.argmax(made >= part * made[-1]))
@@ -123,6 +128,21 @@ def sooner(table, parameters, networks):
     """By how many octaves the features make half of their change sooner when fine-tuned than from scratch."""
     real, tuned = (times(table, networks, task)["features"] for task in ("real", "fine-tuned"))
     return difference(real, tuned)
+
+
+def frozen_gain(table, parameters, networks):
+    """The features' gain with the first layer frozen, over that with all layers trained, by seed."""
+
+    def gain(task):
+        ends = {seed: rows["features"].iloc[[0, -1]] for seed, rows in runs(table, networks, task).items()}
+        return pd.Series({seed: end.iloc[1] - end.iloc[0] for seed, end in ends.items()}, dtype=float)
+
+    return ratio(gain("frozen"), gain("real"))
+
+
+def as_share(table):
+    """The table with the filters' preference as a share of the misalignment with random axes, at most 1."""
+    return table.assign(misalignment=table["misalignment"] / table["random_bases"], random_bases=1.0)
 
 
 def cases(parameters):
@@ -177,8 +197,16 @@ STATEMENTS = [
         "from scratch, in the network that shows it least.", source="compare Maennel Figure 1",
         of=least(sooner, over("networks", NETWORKS)), **TIME,
     ),
+    Statement(
+        "frozen", "With the first layer frozen at its initial weights, features gain more than half of what "
+        "they gain when it is trained, in the network that shows it least.", source="ours",
+        of=least(frozen_gain, over("networks", NETWORKS)), above=0.5, matters=0.1,
+        unit="of the trained network's gain", because="a tenth of the gain",
+    ),
 ]  # fmt: skip
 NUMBERS = [
+    Number("frozen", "features' gain with the first layer frozen over that of all", frozen_gain,
+           each=over("networks", NETWORKS)),
     Number("ahead", "octaves by which filters are later", later("features", "filters"), each=cases),
     Number("filters-first", "octaves by which features are later, fully connected, real labels",
            lambda t, p: -later("features", "filters")(t, p, "dense", "real")),
