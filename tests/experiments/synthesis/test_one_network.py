@@ -36,14 +36,16 @@ def run(network, task, seed, halves, leader=2):
     )  # fmt: skip
 
 
-def made_up(halves, seeds=4, tuned=None, leader=2):
-    """halves : of filters, features, tangent and curvature, in steps."""
-    return pd.concat(
+def made_up(halves, seeds=4, tuned=None, leader=2, gained=0.8):
+    """halves : of filters, features, tangent and curvature, in steps. gained : with the first layer frozen."""
+    table = pd.concat(
         run(network, task, seed, (tuned or halves) if task == "fine-tuned" else halves, leader)
         for network in PARAMETERS["networks"]
-        for task in reading.TASKS
+        for task in [*reading.TASKS, "frozen"]
         for seed in range(seeds)
-    )
+    ).reset_index(drop=True)
+    table.loc[table["task"] == "frozen", "features"] *= gained
+    return table
 
 
 _, outcomes = judging.of(reading, PARAMETERS)
@@ -51,8 +53,8 @@ _, outcomes = judging.of(reading, PARAMETERS)
 
 def test_every_statement_can_come_out_either_way():
     holds = outcomes(made_up((200, 40, 20, 10), tuned=(60, 12, 5, 3)))
-    assert set(holds.values()) == {HOLDS} and len(holds) == 6
-    against = outcomes(made_up((10, 40, 100, 200), tuned=(25, 100, 150, 500), leader=4))
+    assert set(holds.values()) == {HOLDS} and len(holds) == 7
+    against = outcomes(made_up((10, 40, 100, 200), tuned=(25, 100, 150, 500), leader=4, gained=0.2))
     assert set(against.values()) == {CONTRADICTED}
 
 
