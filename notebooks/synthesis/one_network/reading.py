@@ -140,6 +140,12 @@ def frozen_gain(table, parameters, networks):
     return ratio(gain("frozen"), gain("real"))
 
 
+def learned_frozen(table, parameters, networks):
+    """Training accuracy at the end with the first layer frozen, by seed."""
+    ends = {seed: rows["accuracy"].iloc[-1] for seed, rows in runs(table, networks, "frozen").items()}
+    return pd.Series(ends, dtype=float)
+
+
 def as_share(table):
     """The table with the filters' preference as a share of the misalignment with random axes, at most 1."""
     return table.assign(misalignment=table["misalignment"] / table["random_bases"], random_bases=1.0)
@@ -205,6 +211,8 @@ STATEMENTS = [
     ),
 ]  # fmt: skip
 NUMBERS = [
+    Number("learned", "training accuracy with the first layer frozen, at the end", learned_frozen,
+           each=over("networks", NETWORKS)),
     Number("frozen", "features' gain with the first layer frozen over that of all", frozen_gain,
            each=over("networks", NETWORKS)),
     Number("ahead", "octaves by which filters are later", later("features", "filters"), each=cases),
