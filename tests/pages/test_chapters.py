@@ -98,9 +98,9 @@ def test_a_row_has_the_claims_of_its_item_and_those_it_names(monkeypatch):
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_an_answer_is_three_short_parts_about_pages(paper, statements):
+def test_an_answer_is_up_to_three_short_parts_about_pages(paper, statements):
     sentences = chapter.read(paper)["sentences"]
-    assert len(sentences) == 3
+    assert len(sentences) == min(3, sum(name.startswith(f"{paper}/") for name in statements))
     for sentence in sentences:
         assert f"{paper}/{sentence['by']}" in statements and sentence["word"] in findings.WORDS
         assert len(re.findall(r"[.!?](?=\s|$)", sentence["says"])) <= 2
