@@ -135,46 +135,17 @@ def _probe_arguments(probe):
     probe.add_argument(
         "--arch", help="the network that weights belong to: torchvision:resnet18, or module:callable"
     )
-    probe.add_argument(
-        "--before", action="append", metavar="NETWORK",
-        help="the network at another time, measured beside it; may be given several times",
-    )  # fmt: skip
-    _data_arguments(probe)
-    _measuring_arguments(probe)
-
-
-def _data_arguments(probe):
+    probe.add_argument("--before", metavar="NETWORK", help="the network at another time, measured beside it")
     probe.add_argument(
         "--data", default="photos",
-        help="an image set's name, an .npz with x and y, or a folder (default: photos, which come with the "
-        "package, as digits and shapes do)",
+        help="an image set's name, or module:name of data or of a function that returns them (default: "
+        "photos, which come with the package, as digits and shapes do)",
     )  # fmt: skip
+    help = "which part of an image set (default: test)"
+    probe.add_argument("--split", choices=("train", "test"), default="test", help=help)
     probe.add_argument(
-        "--split",
-        choices=("train", "test"),
-        default="test",
-        help="which part of an image set (default: test)",
+        "-n", dest="count", type=count, default=1000, help="images to draw from a set (default: 1000)"
     )
-    probe.add_argument(
-        "--size",
-        type=count,
-        help="resize images to so many pixels a side",
-    )
-    probe.add_argument(
-        "--mean",
-        type=_numbers,
-        help="subtracted from the channels of images in 0 to 1, e.g. 0.485,0.456,0.406",
-    )
-    probe.add_argument(
-        "--std",
-        type=_numbers,
-        help="standard deviations that the channels are divided by; with neither --mean nor --std images go "
-        "from -1 to 1",
-    )
-    probe.add_argument("-n", dest="count", type=count, default=1000, help="examples to draw (default: 1000)")
-
-
-def _measuring_arguments(probe):
     probe.add_argument(
         "--examples", type=count, help="examples that each instrument sees (default: what time allows)"
     )
@@ -247,14 +218,13 @@ def _probe(options):
 
     _require_writable(options.out)
     model = sources.network(options.network, options.arch, system.to_stderr)
-    before = {name: name if Path(name).exists() else sources.network(name) for name in options.before or ()}
-    inputs, targets = sources.examples(
-        options.data, options.count, split=options.split, size=options.size, seed=options.seed,
-        mean=options.mean, std=options.std,
-    )  # fmt: skip
+    before = options.before
+    if before and not Path(before).exists():
+        before = sources.network(before)
+    data = sources.examples(options.data, options.count, options.split, options.seed)
     try:
         result = probe(
-            model, inputs, targets, before=before if len(before) > 1 else next(iter(before.values()), None),
+            model, data, before=before,
             layers=options.layers, examples=options.examples,
             only=options.only, without=options.without, seed=options.seed, minutes=options.minutes,
             parameters=_one_or_more(options.parameters, "trainable"),
@@ -316,13 +286,6 @@ def above_zero(text):
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"must be a number above 0, not {text!r}")
     return value
-
-
-def _numbers(text):
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be numbers with commas between, not {text!r}") from None
 
 
 if __name__ == "__main__":

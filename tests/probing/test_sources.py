@@ -5,7 +5,6 @@ import re
 import sys
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
@@ -27,6 +26,11 @@ network = make()
 
 def number():
     return 3
+
+def pairs():
+    return torch.randn(30, 1, 8, 8), torch.arange(30) % 10
+
+held = pairs()
 
 def broken():
     raise KeyError("weights")
@@ -100,62 +104,22 @@ def test_a_network_that_cannot_be_had_is_one_line(mine, source, arch, said):
     assert "\n" not in str(error.value) and not (mine / "touched").exists()
 
 
-def test_archives(mine):
-    rng = np.random.default_rng(0)
-    grey, colour = rng.integers(0, 256, (7, 5, 6), np.uint8), rng.integers(0, 256, (7, 5, 6, 3), np.uint8)
-    for values, channels in ((grey, 1), (colour, 3)):
-        np.savez("mine.npz", x=values, y=np.arange(7, dtype=np.uint8))
-        x, y = sources.examples("mine.npz", 7)
-        assert x.shape == (7, channels, 5, 6) and x.dtype == torch.float32
-        assert x[y == 2][0, 0, 1, 2] == pytest.approx(np.ravel(values[2, 1, 2])[0] / 127.5 - 1)
-    np.savez("vectors.npz", x=rng.standard_normal((7, 4)), y=rng.standard_normal(7))
-    x, y = sources.examples("vectors.npz", 5)
-    assert x.shape == (5, 4) and y.is_floating_point()
-    for kind in (">f8", "float16", ">i4", "uint16", "bool"):
-        np.savez("mine.npz", x=np.ones((7, 4), kind), y=np.arange(7, dtype=">i2"))
-        x, y = sources.examples("mine.npz", 7)
-        assert (
-            x.eq(1).all() and x.dtype in (torch.float32, torch.int32, torch.int64) and y.dtype == torch.int64
-        )
-
-
-def test_a_folder_of_images(mine):
-    from PIL import Image
-
-    for name, grey in (("cats", 0), ("dogs", 255)):
-        (mine / "pets" / name).mkdir(parents=True)
-        for k in range(2):
-            Image.new("RGB", (9, 7), (grey,) * 3).save(mine / "pets" / name / f"{k}.png")
-    x, y = sources.examples("pets", 4, size=8)
-    assert x.shape == (4, 3, 8, 8) and sorted(y.tolist()) == [0, 0, 1, 1]
-    assert (x[y == 1] == 1).all() and (x[y == 0] == -1).all()
-    assert sources.examples("pets", 4)[0].shape == (4, 3, 7, 9)
-    Image.new("RGB", (3, 3)).save(mine / "pets" / "cats" / "other.png")
-    with pytest.raises(AlignbookError, match="pets holds images of several sizes: choose one with --size"):
-        sources.examples("pets", 5)
-
-
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ("broken.npz", "broken.npz cannot be read"),
-        ("uneven.npz", "3 inputs"),
-        ("empty", "cannot be read"),
-        ("text.npz", "x holds text, not numbers"),
-        ("single.npz", "a single number of inputs"),
-        ("missing.npz", "cannot be read"),
-    ],
-)
-def test_data_that_cannot_be_had_are_one_line(mine, source, said):
-    y = np.zeros(2)
-    np.savez("text.npz", x=np.array(["a", "b"]), y=y)
-    np.savez("single.npz", x=np.array(3.0), y=y)
-    np.savez("missing.npz", inputs=y, y=y)
-    (mine / "broken.npz").write_text("no archive")
-    (mine / "empty").mkdir()
-    np.savez("uneven.npz", x=np.zeros((3, 2)), y=np.zeros(2))
-    with pytest.raises(AlignbookError, match=said):
-        sources.examples(source, 3)
+def test_data_by_name_and_of_the_readers_own(mine):
+    x, y = sources.examples("digits", 7)
+    assert x.shape == (7, 1, 8, 8) and x.dtype == torch.float32 and y.shape == (7,)
+    assert torch.equal(sources.examples("digits", 7)[0], x)
+    assert not torch.equal(sources.examples("digits", 7, seed=1)[0], x)
+    for name in ("pairs", "held"):
+        inputs, targets = sources.examples(f"my_network:{name}", 7)
+        assert inputs.shape == (30, 1, 8, 8) and len(targets) == 30
+    for source, said in (
+        ("pets", "no image set 'pets'"),
+        ("my_network:absent", "cannot be called: AttributeError"),
+        ("my_network:broken", "cannot be called: KeyError"),
+    ):
+        with pytest.raises(AlignbookError, match=said) as error:
+            sources.examples(source, 3)
+        assert "\n" not in str(error.value)
 
 
 def run(*arguments):
@@ -192,7 +156,7 @@ def test_the_command_refuses_in_one_line(mine, capsys):
         ),
         (("my_network:make", "--data", "photos", "--out", "r", "-n", "20"), "fails on these inputs"),
         (("my_network:make", "--data", "digits", "--out", "r", "--layers", "conv*"), "no layer 'conv*'"),
-        (("my_network:make", "--data", "digits", "--out", "r", "--mean", "1,2"), "--mean has 2 numbers"),
+        (("my_network:make", "--data", "my_network:number", "--out", "r"), "data must be tensors"),
     ):
         assert run(*arguments) == 2
         assert words in capsys.readouterr().err.strip().splitlines()[-1]

@@ -87,12 +87,12 @@ def test_how_far_weights_moved_is_a_share_of_their_length():
     """The longest move need not be that of the weight which moved most for its length."""
     rows = pd.DataFrame(
         {"layer": ["a", "b", "c"], "deviation": [6.0, 2.0, 1.0], "relative": [0.27, 1.1, math.inf]}
-    ).assign(since="before")
+    )
     assert found("deviation", rows) == (
-        "since before farthest relative to its norm, in b (110\u00a0%); in length, in a (6)"
+        "farthest relative to its norm, in b (110\u00a0%); in length, in a (6)"
     )
     from_zero = found("deviation", rows.assign(relative=math.inf))
-    assert from_zero == "since before farthest in length, in a (6)"
+    assert from_zero == "farthest in length, in a (6)"
     ax = Figure().subplots()
     figures.DRAW["deviation"](ax, rows.iloc[:2])
     assert ax.lines[0].get_ydata() == pytest.approx([27, 110])

@@ -84,9 +84,6 @@ def hessian_eigenvalues(
         For arguments out of range, a model without parameters that require gradients, a loss that is no
         scalar, values that are not finite, eigenvalues below the normal range of the model's precision and,
         in several batches, a loss that is no plain mean or a model that mixes examples.
-    TypeError
-        For a model that is no nn.Module, a loss that is no function, or inputs or targets that are no
-        tensors.
 
     Notes
     -----

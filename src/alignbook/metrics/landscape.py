@@ -60,8 +60,6 @@ def filter_normalised_directions(model, generator, count=2, layer=None):
     ------
     ValueError
         For an unknown layer, one without weights, or a count below 1 or above the number of weights.
-    TypeError
-        For a model that is no nn.Module, a generator that is no torch.Generator, or a layer that is no text.
 
     Notes
     -----
@@ -159,9 +157,6 @@ def landscape(
         Unless exactly one of ``directions`` and ``generator`` is given; for ``layer`` with ``directions``;
         for directions that do not fit the model; for a radius, points or mode out of range; and where the
         model answers differently twice, or its own loss is not finite.
-    TypeError
-        For a model that is no nn.Module, a loss that is no function, inputs, targets or parts of directions
-        that are no tensors, a generator that is no torch.Generator, or a layer that is no text.
 
     Notes
     -----

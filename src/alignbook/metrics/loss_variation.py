@@ -63,9 +63,6 @@ def loss_variation(model, loss, inputs, targets, lengths, scaled=True, mode="tra
     ValueError
         Where lengths are none or not finite, the loss at the start or its gradient is not finite, or the
         gradient is zero and to be scaled to length one; for a model that answers differently twice.
-    TypeError
-        For a model that is no nn.Module, a loss that is no function, or inputs or targets that are no
-        tensors.
 
     Notes
     -----

@@ -79,9 +79,6 @@ def spectral_density(
     ------
     ValueError
         For arguments out of range, and where :func:`alignbook.hessian_eigenvalues` raises it.
-    TypeError
-        For a model that is no nn.Module, a loss that is no function, or inputs or targets that are no
-        tensors.
 
     Notes
     -----

@@ -43,8 +43,6 @@ def tangent_alignment(model, inputs, labels):
         weight, compute it, use it otherwise than their class does, are not called or see other rows than
         the examples. The function of the module ``metrics.tangent_alignment``, which the experiments call,
         does not look.
-    TypeError
-        For a model that is no nn.Module.
 
     Notes
     -----

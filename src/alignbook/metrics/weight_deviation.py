@@ -43,8 +43,6 @@ def weight_deviation(before, after, n=None):
     ------
     ValueError
         For names or shapes that differ, no weights, entries that are not finite, another n.
-    TypeError
-        Where ``before`` or ``after`` is neither a module nor a dict.
 
     Notes
     -----

@@ -29,7 +29,7 @@ FACTS = 1000  # examples that loss and accuracy are of at most, in a tenth of th
 
 
 class Session:
-    """Measures instrument by instrument: ``begin``, ``measure`` for each, ``deviations``, ``result``.
+    """Measures instrument by instrument: ``begin``, ``measure`` for each, ``deviation``, ``result``.
 
     A failure of one instrument on one network goes to ``left_out``, and the others go on.
 
@@ -180,22 +180,19 @@ class Session:
         of = f"{n:,} of {self.total:,}" if self.total else f"{n:,} of the first {len(self.rows):,}"
         return f"{of} examples: {why}"
 
-    def deviations(self, states):
-        """How far each layer has moved since each of the networks before, {name: state dict}."""
-        if not states:
+    def deviation(self, start):
+        """How far each layer has moved since the state dict ``start``, or None."""
+        if start is None:
             self.left_out.setdefault("deviation", "there is no network before")
         if "deviation" in self.left_out:
             return
-        tables = []
-        for who, state in states.items():
-            try:
-                rows = deviation(state, self.networks["network"].model, self.layers)
-                self.said += [f"since {who}: {line}" for line in rows.attrs.pop("said")]
-                tables.append(rows.assign(network="network", since=who))
-            except Exception as error:
-                self.left_out["deviation" if len(states) == 1 else f"deviation of {who}"] = why(error)
-        if tables:
-            self._keep("deviation", tables)
+        try:
+            rows = deviation(start, self.networks["network"].model, self.layers)
+        except Exception as error:
+            self.left_out["deviation"] = why(error)
+        else:
+            self.said += [f"since before: {line}" for line in rows.attrs.pop("said")]
+            self._keep("deviation", [rows.assign(network="network")])
 
     def said_of_inputs(self):
         """A line on the range of each input that is floats."""

@@ -62,8 +62,8 @@ def probe(
     targets : tensor or array, optional
         Integers are classes, (n,), or classes of positions, (n, T) or (n, H, W), for outputs (n, T, classes)
         or (n, classes, H, W); −100 stands for no class. Floats are numbers, (n,) or (n, k).
-    before : nn.Module, state dict, checkpoint, path, or dict of name → any of these, optional
-        The network at other times, measured beside it. A path is a file of weights, never read as code, or a
+    before : nn.Module, state dict, checkpoint or path, optional
+        The network at another time, measured beside it. A path is a file of weights, never read as code, or a
         folder that Hugging Face's ``save_pretrained`` wrote. Where the weights do not fit, as with another
         head, those that both have are compared, and the rest is named.
     forward : callable, optional
@@ -141,7 +141,7 @@ def probe(
     )  # fmt: skip
     session.said += [*data.said, *session.said_of_inputs(), *lines(model, parameters)]
     session.left_out |= dict.fromkeys((name for name in without if name in INSTRUMENTS), "left out as asked")
-    states = _add_earlier(session, before, forward)
+    start = None if before is None else _add_before(session, before, forward)
     if FRESH not in without:
         _add_random(session, forward)
     for each in networks.values():
@@ -152,7 +152,7 @@ def probe(
         todo = [name for name in MEASURES if name not in session.left_out]
         for position, name in enumerate(todo):
             session.measure(name, len(todo) - position)
-    session.deviations(states)
+    session.deviation(start)
     if session.failed and not session.tables:
         raise AlignbookError(f"the network fails on these inputs and targets: {session.failed}")
     return session.result(INSTRUMENTS, _made(seed, minutes, where))
@@ -193,34 +193,21 @@ def _layers(layers, network):
     return chosen
 
 
-def _earlier(before):
-    """{name: module, state dict, checkpoint or path}."""
-    if before is None:
-        return {}
-    tensors = isinstance(before, Mapping) and any(isinstance(v, torch.Tensor) for v in before.values())
-    if isinstance(before, Mapping) and not tensors and not weights.is_checkpoint(before):
-        if taken := {"network", FRESH} & {*before}:
-            raise ValueError(f"a network before cannot be called {taken.pop()!r}")
-        return dict(before)
-    return {"before": before}
-
-
-def _add_earlier(session, before, forward):
-    """Add the networks before to the others, where their weights fit; {name: state dict}."""
-    model, states = session.networks["network"].model, {}
-    for who, earlier in _earlier(before).items():
-        if isinstance(earlier, nn.Module):
-            network, why = copied(earlier).float().to(device_of(model)), None
-            states[who], left = weights.matched(network.state_dict(), model.state_dict())
-        else:
-            states[who], left = weights.matched(weights.state_of(earlier, "before"), model.state_dict())
-            network, why = weights.filled(model, states[who])
-        session.said += [f"{who}: {left}"] if left else []
-        if network is not None:
-            session.networks[who] = Network(network, session.data, forward)
-        else:
-            session.said.append(f"{who}: {why}; only its weights are compared")
-    return states
+def _add_before(session, before, forward):
+    """Add the network before to the others, where its weights fit; its state dict."""
+    model = session.networks["network"].model
+    if isinstance(before, nn.Module):
+        network, why = copied(before).float().to(device_of(model)), None
+        state, left = weights.matched(network.state_dict(), model.state_dict())
+    else:
+        state, left = weights.matched(weights.state_of(before, "before"), model.state_dict())
+        network, why = weights.filled(model, state)
+    session.said += [f"before: {left}"] if left else []
+    if network is not None:
+        session.networks["before"] = Network(network, session.data, forward)
+    else:
+        session.said.append(f"before: {why}; only its weights are compared")
+    return state
 
 
 def _add_random(session, forward):

@@ -45,7 +45,7 @@ class Probe:
         * ``slice``, a row per step along one random direction: ``alpha``, how far as a share of each filter's
           norm, and ``loss``;
         * ``deviation``, a row per ``layer`` and ``parameter``: ``deviation``, the norm of its change since
-          the network that ``since`` names, and ``relative`` (over the norm before).
+          the network before, and ``relative`` (over the norm before).
     left_out : dict
         Why there is nothing, one line, by instrument or ``instrument of network``.
     examples : dict

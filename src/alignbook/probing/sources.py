@@ -1,4 +1,4 @@
-"""Where the command's network and data come from: callables, weights; images or vectors."""
+"""Where the command's network and data come from: names, callables, weights."""
 
 import contextlib
 import importlib
@@ -7,7 +7,6 @@ import operator
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -16,7 +15,6 @@ from alignbook.data.torchvision_shim import import_torchvision
 from alignbook.errors import AlignbookError, on_one_line
 
 from . import weights
-from .data import cast, tensor
 
 
 def network(source, arch=None, say=None):
@@ -127,92 +125,16 @@ def _tried(action, what):
         raise AlignbookError(f"{what}: {type(error).__name__}: {on_one_line(error)}") from None
 
 
-def examples(source, n, *, split="test", size=None, seed=0, mean=None, std=None):
-    """(inputs (n, …), targets): ``n`` of them, drawn by ``seed``; fewer where there are fewer.
+def examples(source, n, split="test", seed=0):
+    """What ``source`` names, as :func:`alignbook.probe` takes it.
 
-    source : an image set of ours (:func:`alignbook.load`, ``split`` of it); an ``.npz`` archive with ``x``
-        (n, …) and ``y`` (n, …); or a folder of images, a folder for each class.
-    Images (ours, uint8 arrays (n, H, W) or (n, H, W, channels), and folders) become (n, C, H, W) in [-1, 1],
-    or with ``mean`` and ``std``, a number or one for each channel, what lies in [0, 1] less mean over std.
-    Other arrays stay as they are: floats, or integers such as the numbers of words.
-    size : images are resized so that they are square, of so many pixels to a side.
+    source : ``module:name``, data or a function that returns them; or an image set of ours
+        (:func:`alignbook.load`), of whose ``split`` ``n`` images are drawn by ``seed``.
     Raises AlignbookError, one line, for whatever goes wrong.
     """
-    path = Path(source)
-    if path.is_dir():
-        images, targets = _folder(path, n, seed, size)
-    elif path.suffix == ".npz":
-        images, targets = _archive(path, n, seed)
-        if images.dtype != torch.uint8:
-            if (mean, std) != (None, None):
-                raise AlignbookError(f"{source} has no images of bytes, for --mean and --std")
-            return images, targets
-    else:
-        named = load(source, split)
-        chosen = _chosen(len(named), n, seed)
-        images, targets = (named.x[chosen] + 1) / 2, named.y[chosen]
-    return _scaled(images, size, mean, std), targets
-
-
-def _scaled(images, size, mean, std):
-    """(n, C, H, W) floats, of bytes or of what lies in [0, 1]."""
-    images = images / 255 if images.dtype == torch.uint8 else images
-    if size is not None and images.shape[2:] != (size, size):
-        images = nn.functional.interpolate(images, (size, size), mode="bilinear", antialias=True)
-    for name, values in (("mean", mean), ("std", std)):
-        if values is not None and len(values) not in (1, images.shape[1]):
-            raise AlignbookError(f"--{name} has {len(values)} numbers, the images {images.shape[1]} channels")
-    if mean is None and std is None:
-        mean, std = [0.5], [0.5]
-    middle, spread = (torch.tensor(v).view(1, -1, 1, 1) for v in (mean or [0.0], std or [1.0]))
-    if not (spread > 0).all():
-        raise AlignbookError("--std must be above 0")
-    return (images - middle) / spread
-
-
-def _chosen(count, n, seed):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randperm(count, generator=generator)[: min(n, count)]
-
-
-def _archive(path, n, seed):
-    def opened():
-        with np.load(path, allow_pickle=False) as archive:
-            return archive["x"], archive["y"]
-
-    x, y = _tried(opened, f"{path} cannot be read (an archive with x and y)")
-    if not x.ndim or not y.ndim or len(x) != len(y):
-        sizes = [len(v) if v.ndim else "a single number of" for v in (x, y)]
-        raise AlignbookError(f"{path}: {sizes[0]} inputs and {sizes[1]} targets")
-    chosen = _chosen(len(x), n, seed).numpy()
-    try:
-        x, y = (cast(tensor(v[chosen], name)) for v, name in ((x, "x"), (y, "y")))
-    except ValueError as error:
-        raise AlignbookError(f"{path}: {error}") from None
-    if x.dtype == torch.uint8 and x.ndim >= 3:
-        x = x[:, None] if x.ndim == 3 else x.permute(0, 3, 1, 2)
-    elif x.dtype in (torch.uint8, torch.bool):
-        x = x.float()
-    return x.contiguous(), y if y.is_floating_point() else y.long()
-
-
-def _folder(path, n, seed, size):
-    """(bytes (n, 3, H, W), classes)."""
-    try:
-        import_torchvision()
-        from torchvision.datasets import ImageFolder
-        from torchvision.transforms import functional
-    except ImportError:
-        raise AlignbookError("a folder of images needs torchvision") from None
-    images = _tried(lambda: ImageFolder(path), f"{path} cannot be read")
-    chosen = _chosen(len(images), n, seed).tolist()
-
-    def read():
-        pairs = [images[i] for i in chosen]
-        if size is None and len({image.size for image, _ in pairs}) > 1:
-            raise AlignbookError(f"{path} holds images of several sizes: choose one with --size")
-        resized = [functional.resize(i, (size, size)) if size else i for i, _ in pairs]
-        labels = torch.tensor([label for _, label in pairs])
-        return torch.stack([functional.pil_to_tensor(image) for image in resized]), labels
-
-    return _tried(read, f"{path} cannot be read")
+    if ":" in source:
+        thing = named(source)
+        return _tried(thing, f"{source} cannot be called") if callable(thing) else thing
+    images = load(source, split)
+    chosen = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))[:n]
+    return images.x[chosen], images.y[chosen]

@@ -51,14 +51,6 @@ def unpacked(checkpoint):
     return checkpoint
 
 
-def is_checkpoint(given):
-    """Whether a dict is a trainer's checkpoint, and not networks by name, one of which may be ``model``."""
-    if not isinstance(given, Mapping) or not _is_state(unpacked(given)):
-        return False
-    networks = all(isinstance(v, nn.Module | str | Path) or _is_state(unpacked(v)) for v in given.values())
-    return any(key in given for key in CHECKPOINT_KEYS[:2]) or not networks
-
-
 def _is_state(given):
     tensors = isinstance(given, Mapping) and [isinstance(v, torch.Tensor) for v in given.values()]
     return bool(tensors) and all(tensors)

@@ -119,8 +119,8 @@ def _slice(ax, rows):
 
 
 def _deviation(ax, rows):
-    for since, part in rows.groupby("since", sort=False):
-        ax.plot(range(1, len(part) + 1), 100 * part["relative"], "o-", ms=4, label=f"since {plain(since)}")
+    for _, part, look in _styled(rows):
+        ax.plot(range(1, len(part) + 1), 100 * part["relative"], marker="o", ms=4, **look)
     ax.axhline(100 * math.sqrt(2), color=GREY, lw=0.8, ls=":")
     ax.set(xlabel="weight", ylabel="‖W − W₀‖ / ‖W₀‖ (%)", ylim=(0, None))
     ax.xaxis.get_major_locator().set_params(integer=True)

@@ -146,16 +146,13 @@ def _slice(rows):
 
 
 def _deviation(rows):
-    lines = []
-    for since, part in rows.groupby("since", sort=False):
-        far = part.loc[part["deviation"].idxmax()]
-        moved = f"in length, in {_whose(far)} ({far['deviation']:.3g})"
-        relative = part["relative"].where(np.isfinite(part["relative"]))  # infinite from weights of 0
-        if relative.notna().any():
-            most = part.loc[relative.idxmax()]
-            moved = f"relative to its norm, in {_whose(most)} ({_percent(most['relative'])}); {moved}"
-        lines.append(f"since {since} farthest {moved}")
-    return "; ".join(lines)
+    far = rows.loc[rows["deviation"].idxmax()]
+    moved = f"in length, in {_whose(far)} ({far['deviation']:.3g})"
+    relative = rows["relative"].where(np.isfinite(rows["relative"]))  # infinite from weights of 0
+    if relative.notna().any():
+        most = rows.loc[relative.idxmax()]
+        moved = f"relative to its norm, in {_whose(most)} ({_percent(most['relative'])}); {moved}"
+    return f"farthest {moved}"
 
 
 SENTENCES = {
