@@ -38,7 +38,6 @@ from alignbook.probing.layers import watching
 from alignbook.probing.network import Network
 from alignbook.probing.parameters import TRAINABLE
 from alignbook.probing.task import settled
-from alignbook.probing.weights import matched
 
 P, R = ParamSpec("P"), TypeVar("R")
 Array: TypeAlias = ArrayLike | torch.Tensor
@@ -217,10 +216,6 @@ def weight_deviation(
     for name, network in (("before", before), ("after", after)):
         instance(network, name, nn.Module | Mapping, "a torch.nn.Module or a state dict")
         states.append(unwrapped(network).state_dict() if isinstance(network, nn.Module) else network)
-    if states[0].keys() != states[1].keys():  # one of them may have the prefix of a wrapper
-        bare = min(states, key=lambda state: len(next(iter(state), "")))
-        renamed = [matched(state, bare)[0] for state in states]
-        states = renamed if all(len(r) == len(s) for r, s in zip(renamed, states, strict=True)) else states
     return metrics.weight_deviation(*states, n)
 
 

@@ -287,7 +287,7 @@ def test_lightning_resumed_without_a_state_does_not_count_from_later_weights(mon
         ({"at": np.eye(40)}, "at must be a period, a list of steps"),
         ({"seed": -1}, "seed must be an integer from 0 on, not -1"),
         ({"start": 3}, "start must be an nn.Module, a state dict, a checkpoint or its path, not int"),
-        ({"share": "5%"}, "share must be a number above 0, or None for no bound, not '5%'"),
+        ({"share": "5%"}, "share must be a number above 0, not '5%'"),
         ({"data": "digits"}, "data must be .* not str"),
         ({"data": (torch.ones(4, 2), torch.ones(3))}, "4 inputs and 3 targets: at least 1"),
         ({"examples": 0}, "examples must be an integer from 1 on"),

@@ -3,24 +3,13 @@
 import itertools
 import time
 from collections.abc import Callable
-from numbers import Real
 from typing import Any
-
-from alignbook.metrics.checks import integer
 
 from .errors import DoesNotApply, OutOfTime
 
 LEAST = 8  # examples, or the instrument is left out
 GROWTH = 4
 clock = time.perf_counter
-
-
-def check(minutes, examples):
-    """Raise ValueError, one line, for limits that are none."""
-    if isinstance(minutes, bool) or not isinstance(minutes, Real) or not minutes > 0:
-        raise ValueError(f"minutes must be a number above 0, not {minutes!r}")
-    if examples is not None:
-        integer(examples, "examples", LEAST)
 
 
 def spread(values, n: int):

@@ -364,13 +364,16 @@ def _targets(targets):
 
 def taken(forward, inputs):
     """(those of a dict's entries that ``forward`` takes, the names of the others)."""
-    if not isinstance(inputs, Mapping):
+    names, anything = names_of(forward)
+    if anything or not isinstance(inputs, Mapping):
         return inputs, []
+    return {k: v for k, v in inputs.items() if k in names}, [k for k in inputs if k not in names]
+
+
+def names_of(forward):
+    """(names of what a function takes, whether it takes any others by name, or tells none)."""
     try:
         parameters = inspect.signature(forward).parameters.values()
     except (TypeError, ValueError):
-        return inputs, []
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return inputs, []
-    names = {p.name for p in parameters}
-    return {k: v for k, v in inputs.items() if k in names}, [k for k in inputs if k not in names]
+        return [], True
+    return [p.name for p in parameters], any(p.kind is p.VAR_KEYWORD for p in parameters)

@@ -3,12 +3,11 @@
 Which axis holds the positions is found by leaving out the last one and seeing which axis becomes shorter.
 """
 
-import inspect
 from collections.abc import Mapping
 
 import torch
 
-from .data import mapped
+from .data import mapped, names_of
 
 KEEPS = ("attention_mask", "input_mask")  # 1 where there is something
 DROPS = "padding_mask"  # how the names of masks end that are True where there is nothing
@@ -19,7 +18,10 @@ def mask_of(inputs, forward):
 
     inputs : a dict, or a tuple of what ``forward`` takes in this order.
     """
-    for name, values in _named(inputs, forward).items():
+    named = inputs
+    if not isinstance(inputs, Mapping):
+        named = zip(names_of(forward)[0], inputs, strict=False) if isinstance(inputs, tuple) else ()
+    for name, values in dict(named).items():
         if values.ndim != 2 or not (name in KEEPS or name.endswith(DROPS)):
             continue
         mask = values.bool() if name in KEEPS else ~values.bool()
@@ -27,16 +29,6 @@ def mask_of(inputs, forward):
         if plain and not mask.all():
             return mask
     return None
-
-
-def _named(inputs, forward):
-    if isinstance(inputs, Mapping):
-        return inputs
-    try:
-        names = list(inspect.signature(forward).parameters)
-    except (TypeError, ValueError):
-        return {}
-    return dict(zip(names, inputs, strict=False)) if isinstance(inputs, tuple) else {}
 
 
 def cut(inputs, length):

@@ -1,6 +1,5 @@
 """The network as the instruments see it: a function of examples' numbers that never changes anything."""
 
-import inspect
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -12,7 +11,7 @@ from alignbook.seeding import torch_stream
 
 from . import budget, masks
 from .copies import copied, device_of, require_own
-from .data import IGNORED, taken
+from .data import IGNORED, names_of, taken
 from .errors import DoesNotApply, OutOfTime
 from .parameters import some
 from .task import loss_in, outputs_of
@@ -52,7 +51,8 @@ class Network(nn.Module):
         self.called, self.data = Called(model, forward), data
         self.until, self.dropped, self.batch = float("inf"), [], BATCH
         # A network of Hugging Face's that is given the targets says what its own loss is.
-        self.key = next((k for k in (data.key, LABELS) if k and forward is None and _takes(model, k)), None)
+        names = names_of(model.forward)[0] if forward is None else []
+        self.key = next((k for k in (data.key, LABELS) if k in names), None)
 
     @property
     def model(self):
@@ -197,13 +197,6 @@ def initialised(network, seed):
 def _varies(weight):
     """Whether it has entries that differ; a scale of ones may be both initialised and as it was."""
     return weight.is_floating_point() and weight.numel() > 1 and bool((weight != weight.flatten()[0]).any())
-
-
-def _takes(model, key):
-    try:
-        return key in inspect.signature(model.forward).parameters
-    except (TypeError, ValueError):
-        return False
 
 
 def _alike(one, other):

@@ -1,5 +1,6 @@
 """All instruments on one network, on what it was before, and on the same with random weights."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 from torch import nn
 
 from alignbook.errors import AlignbookError, on_one_line
-from alignbook.metrics.checks import integer, patterns
+from alignbook.metrics.checks import above, integer, patterns
 
 from . import budget, weights
 from .copies import copied, device_of, measurable, random_states_kept
@@ -123,7 +124,9 @@ def probe(
     >>> found.left_out["filters"]
     'the network has no two-dimensional convolution'
     """
-    budget.check(minutes, examples)
+    above(minutes, "minutes", math.inf)
+    if examples is not None:
+        integer(examples, "examples", budget.LEAST)
     integer(seed, "seed", 0)
     function(forward, "forward", "model and inputs")
     function(loss, "loss", "outputs and targets")

@@ -1,12 +1,12 @@
 """At which steps a recorder looks, and for how long it may."""
 
 import math
+import operator
 from collections import defaultdict
 from collections.abc import Iterable
-from contextlib import suppress
-from numbers import Integral, Real
 
 from alignbook.errors import on_one_line
+from alignbook.metrics.checks import above, integer
 
 PER_DECADE = 8
 FREE = 10.0  # seconds of recording that no share of the training bounds: a short run is recorded whole
@@ -19,18 +19,14 @@ def due(at):
     """
     if isinstance(at, str) and at == "logarithmic":  # an array would be compared entry by entry
         return _logarithmic
-    if _whole(at, 1):
-        return lambda step: step % at == 0
-    if isinstance(at, Iterable) and not isinstance(at, str):
-        with suppress(TypeError):  # an array without dimensions has no entries
-            steps = list(at.tolist() if hasattr(at, "tolist") else at)  # a tensor's entries are tensors
-            if all(_whole(step, 0) for step in steps):
-                return frozenset(map(int, steps)).__contains__
-    raise ValueError(f"at must be a period, a list of steps or 'logarithmic', not {on_one_line(repr(at))}")
-
-
-def _whole(value, least):
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= least
+    try:
+        if not isinstance(at, Iterable):
+            integer(at, "at", 1)
+            return lambda step: step % at == 0
+        return frozenset(map(operator.index, at)).__contains__
+    except (TypeError, ValueError):
+        what = on_one_line(repr(at))
+        raise ValueError(f"at must be a period, a list of steps or 'logarithmic', not {what}") from None
 
 
 def _logarithmic(step):
@@ -49,9 +45,8 @@ class Budget:
     """
 
     def __init__(self, share, trained=0.0, seconds=0.0, last=()):
-        number = isinstance(share, Real) and not isinstance(share, bool)
-        if share is not None and not (number and 0 < share < math.inf):
-            raise ValueError(f"share must be a number above 0, or None for no bound, not {share!r}")
+        if share is not None:
+            above(share, "share")
         self.share, self.trained, self.seconds = share, trained, seconds
         self.last = defaultdict(float, last)
 
