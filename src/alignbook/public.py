@@ -266,10 +266,8 @@ def landscape(
             moving = _Moving(network)
             directions = metrics.filter_normalised_directions(moving, generator, 2, layer)
             generator = layer = None
-        plane = metrics.landscape(
-            network, _function(loss), inputs, targets, directions, generator=generator, radius=radius,
-            points=points, layer=layer, mode=mode,
-        )  # fmt: skip
+        options = {"generator": generator, "radius": radius, "points": points, "layer": layer, "mode": mode}
+        plane = metrics.landscape(network, _function(loss), inputs, targets, directions, **options)
     if not math.isfinite(middle := plane.loss[points // 2, points // 2]):
         raise ValueError(f"the loss of the model itself is {middle}")
     return plane

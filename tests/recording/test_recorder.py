@@ -339,6 +339,15 @@ def test_the_weights_at_the_start_may_be_a_checkpoint_or_its_path(tmp_path):
     assert "\n" not in str(error.value)
 
 
+def test_a_weight_that_the_start_lacks_is_named_and_the_others_are_measured():
+    net, start = network(1), network().state_dict()
+    del start["5.weight"]
+    record = Recorder(examples(), ["deviation"], at=1, start=start)
+    record.step(net, 0)
+    assert record.table["layer"].tolist() == ["0", ""]
+    assert "the start has no such weight" in record.left_out["deviation of 5 weight"]
+
+
 def test_a_state_that_is_none_is_refused_and_changes_nothing():
     record = Recorder(examples(), ["loss", "deviation"], at=1)
     record.step(network(), 0)
