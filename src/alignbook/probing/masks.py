@@ -32,7 +32,7 @@ def mask_of(inputs, forward):
 
 
 def cut(inputs, length):
-    """The inputs without the last one of so many positions."""
+    """The inputs without the last one of so many positions; None: as they are."""
     return mapped(lambda v: v[:, :-1] if v.ndim > 1 and v.shape[1] == length else v, inputs)
 
 

@@ -1,6 +1,6 @@
 """What layers return, handed out; their ranks; how alike they are; and the tangent kernel as a matrix."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, Literal
@@ -15,8 +15,9 @@ from alignbook.metrics.cka import LEAST, centred_gram, enough
 
 from . import masks
 from .copies import measured, placed, require_steady
-from .data import inputs_of, leaves, mapped, taken
+from .data import Data, inputs_of, leaves, mapped
 from .layers import ALONE, Layers
+from .network import Network
 from .parameters import TRAINABLE, matches
 
 MEASURES = ("cka", "procrustes", "cca")
@@ -49,17 +50,14 @@ class Reader:
         self.left, self.names = self.layers.left, list(self.layers.modules.values())
 
     def __call__(self, batch):
-        mask = masks.mask_of(batch, self.network.forward)
+        count = len(leaves(batch)[0])
+        data = Data(batch, torch.zeros(count)).each(lambda values: placed(values, self.network))
+        network = Network(self.network, data)
 
         def call(rows, length=None):
-            few = mapped(lambda values: placed(values[rows.to(values.device)], self.network), batch)
-            few = few if length is None else masks.cut(few, length)
-            if isinstance(few, Mapping):
-                self.network(**taken(self.network.forward, few)[0])
-            else:
-                self.network(*(few if isinstance(few, tuple) else (few,)))
+            network.returned(masks.cut(data.rows(rows), length))
 
-        return self.layers(call, len(leaves(batch)[0]), mask)
+        return self.layers(call, count, network.mask)
 
 
 @partial(one_sentence, finite=False)
