@@ -36,7 +36,7 @@ PRODUCTS = 60  # Hessian-vector products at most
 
 
 def jobs(parameters):
-    """Three networks per kind and seed: real labels; these above a frozen layer; random labels, then fine-tuned."""
+    """Three networks per kind and seed: real labels; these above a frozen layer; random, then fine-tuned."""
     p = parameters
     entries = 3 * PATCH**2
     if "convolutional" in p["networks"] and p["filters"][0] <= entries:
@@ -81,10 +81,11 @@ def compute(
 ):
     """Train one network at a constant rate and measure it at :func:`recorded` steps of each task.
 
-    labels : ``real``, ``frozen`` or ``random``, see above. sizes : widths of the hidden layers, of ``convolutional`` those of its convolutions and of the dense layer
-    after them. images : training images of a task; random labels are drawn for as many others. side : their
-    side in pixels, which must divide the data's. feature_images, tangent_images, curvature_images : how many
-    of the task's images the three instruments see.
+    labels : ``real``, ``frozen`` or ``random``, see above. sizes : widths of the hidden layers, of
+    ``convolutional`` those of its convolutions and of the dense layer after them. images : training images of
+    a task; random labels are drawn for as many others. side : their side in pixels, which must divide the
+    data's. feature_images, tangent_images, curvature_images : how many of the task's images the three
+    instruments see.
 
     One row per task and recorded step: task, step; loss (nats) and accuracy (0 to 1) on ``feature_images``;
     misalignment of the first layer's weights with the data, random_bases (its mean with those in place of the

@@ -37,7 +37,7 @@ def run(network, task, seed, halves, leader=2):
 
 
 def made_up(halves, seeds=4, tuned=None, leader=2, gained=0.8):
-    """halves : of filters, features, tangent and curvature, in steps. gained : with the first layer frozen."""
+    """halves : of filters, features, tangent and curvature, in steps. gained : above a frozen layer."""
     table = pd.concat(
         run(network, task, seed, (tuned or halves) if task == "fine-tuned" else halves, leader)
         for network in PARAMETERS["networks"]
