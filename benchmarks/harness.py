@@ -9,7 +9,7 @@ from pathlib import Path
 from alignbook import system
 from companion.pages import quantities
 
-from . import machine
+from . import machine, texts
 from .work import Contender, entrywise_error
 from .worker import Worker
 
@@ -47,7 +47,7 @@ def compare(work, threads, device, say=print):
             if contender.compiles:  # for every shape anew: that memory is not the work's
                 worker.run()
             spent, memory[contender.name] = worker.memory()
-            say(f"{contender.name} {quantities.seconds(spent)}, {quantities.memory(memory[contender.name])}")
+            say(f"{contender.name} {quantities.seconds(spent)}, {texts.memory(memory[contender.name])}")
             if spent > SHORT:  # so long that what is cold hardly matters: counts as the first round
                 seconds[contender.name].append(spent)
         while waiting := [w for w in workers if _goes_on(seconds[w.contender.name], work.repeats)]:
@@ -146,7 +146,7 @@ def scale(scaling, threads, device, say=print):
                     "expected_memory": scaling.memory(**sizes),
                 }
             )
-            say(f"{scaling.axis} = {value}: {quantities.seconds(median)}, {quantities.memory(held)}")
+            say(f"{scaling.axis} = {value}: {quantities.seconds(median)}, {texts.memory(held)}")
     sizes = [point["size"] for point in points]
     exponents = {
         key: exponent(sizes, [point[column] for point in points])
@@ -316,11 +316,11 @@ def table(records):
         ours, *peers = record["contenders"]
         answers = {answer["against"]: answer for answer in record["agreement"]["answers"]}
         own = (quantities.seconds(record["floor"]["seconds"]), quantities.factor(_over_floor(record)))
-        mine, held = quantities.seconds(ours["median"]), quantities.memory(ours["memory"])
+        mine, held = quantities.seconds(ours["median"]), texts.memory(ours["memory"])
         if not peers:
             rows.append((name, mine, "none", "", "", held, "", *own, ""))
         for against in answers.keys() - {peer["name"] for peer in peers}:
-            untimed = quantities.agreement(answers[against])
+            untimed = texts.agreement(answers[against])
             rows.append((name, "", against, "", "", "", "", "", "", untimed))
         for peer in peers:
             answer = answers[peer["name"]]
@@ -328,13 +328,13 @@ def table(records):
                 (
                     name,
                     mine,
-                    quantities.versioned(peer),
+                    texts.versioned(peer),
                     quantities.seconds(peer["median"]),
                     "-" if answer["agrees"] is False else quantities.factor(peer["median"] / ours["median"]),
                     held,
-                    quantities.memory(peer["memory"]),
+                    texts.memory(peer["memory"]),
                     *own,
-                    quantities.agreement(answer),
+                    texts.agreement(answer),
                 )
             )
     widths = [max(len(row[k]) for row in rows) for k in range(len(head))]
@@ -349,7 +349,7 @@ def aims_table(records):
     for name, record in records.items():
         for aim in record["aims"]:
             word = {True: "reached", False: "MISSED", None: "not judged"}[aim["reached"]]
-            lines.append(f"{word:12}  {name}: {aim['text']}: {quantities.reached(aim)}")
+            lines.append(f"{word:12}  {name}: {aim['text']}: {texts.reached(aim)}")
     return "\n".join(lines)
 
 

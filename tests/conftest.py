@@ -84,6 +84,7 @@ kernelspec:
   language: python
   name: python3
 alignbook:
+  figure: Toy Fig. 99
   claim: Values are above l^-9.
   finding: Values of {above.seeds} seeds lie at {above:.1f}.
   stands_on: {above: holds}

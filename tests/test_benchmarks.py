@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from alignbook import paths
-from benchmarks import __main__ as command, harness, registry, training
+from benchmarks import __main__ as command, harness, registry, texts, training
 from benchmarks.work import Aim, Scaling, Work, entrywise_error, relative_error
 from companion.pages import bench_page, quantities
 
@@ -201,5 +201,5 @@ def test_exponent_errors_and_quantities():
     with pytest.raises(ValueError):
         relative_error([1], [1, 2])
     assert [quantities.seconds(t) for t in (12.34, 0.01234, 1.2e-5)] == ["12.3 s", "12.3 ms", "12 µs"]
-    assert [quantities.memory(b) for b in (None, 2**19, 3 * 2**30)] == ["unknown", "0.5 MiB", "3 GiB"]
+    assert [texts.memory(b) for b in (None, 2**19, 3 * 2**30)] == ["unknown", "0.5 MiB", "3 GiB"]
     assert [quantities.factor(x) for x in (23.4, 2.34, 0.234)] == ["23", "2.3", "0.23"]

@@ -62,7 +62,7 @@ def test_greater(values, outcome):
     ],
 )
 def test_an_effect_counts_from_the_smallest_that_matters(values, outcome):
-    claim = Claim.greater(*WHAT, np.add(values, 5.0), than=5.0, matters=1.0, unit="points")
+    claim = Claim.greater(*WHAT, np.add(values, 5.0), than=5.0, matters=1.0)
     assert claim.outcome == outcome and claim.matters == 1.0
     turned = Claim.less(*WHAT, np.subtract(5.0, values), than=5.0, matters=1.0)
     assert turned.outcome == outcome
@@ -89,14 +89,6 @@ def test_less_is_greater_turned_round():
 )
 def test_equals(values, outcome):
     assert Claim.equals(*WHAT, values, paper=0.5, tolerance=0.1).outcome == outcome
-
-
-@pytest.mark.parametrize(
-    ("interval", "outcome"), [((0.55, 0.65), HOLDS), ((0.3, 0.5), CONTRADICTED), ((0.1, 1.1), OPEN)]
-)
-def test_covers(interval, outcome):
-    claim = Claim.covers(*WHAT, measured=0.6, interval=interval, paper=0.6, tolerance=0.2, seeds=3)
-    assert claim.outcome == outcome
 
 
 @pytest.mark.parametrize(
@@ -135,8 +127,6 @@ def test_a_diverged_run_is_never_averaged_in():
     for judge in (
         lambda: Claim.greater(*WHAT, [1.0, nan, 2.0]),
         lambda: Claim.equals(*WHAT, [1.0, nan, 2.0], paper=1.0, tolerance=0.1),
-        lambda: Claim.covers(*WHAT, measured=1.0, interval=(nan, nan), paper=1.0, tolerance=0.1, seeds=5),
-        lambda: Claim.covers(*WHAT, measured=nan, interval=(0.9, 1.1), paper=1.0, tolerance=0.1, seeds=5),
         lambda: Claim.computed(*WHAT, measured=nan, paper=1.0, tolerance=0.1),
     ):
         with pytest.raises(ValueError, match="leave diverged runs out"):
@@ -153,8 +143,6 @@ def test_what_is_not_judged_or_missing_has_no_verdict():
     assert (claim.outcome, claim.test) == (NOT_JUDGED, "smoke") and claim.measured is not None
     nothing = Claim.missing(*WHAT, "nothing there").not_judged("smoke")
     assert (nothing.outcome, nothing.test) == (NOT_RUN, "smoke")
-    tagged = claim.tagged(group="one statement", ours=True)
-    assert (tagged.group, tagged.ours, tagged.outcome) == ("one statement", True, NOT_JUDGED)
     assert Claim.missing(*WHAT, "nothing there").outcome == NOT_RUN
     assert set(claim.as_dict()) >= {"id", "statement", "source", "paper", "interval", "outcome"}
     assert claim.outcome in OUTCOMES
@@ -266,7 +254,6 @@ def test_what_is_decided_or_not_judged_needs_nothing():
         lambda: Claim.greater(*WHAT, [1.0, 2.0, 4.0], than=float("nan")),
         lambda: Claim.equals(*WHAT, [1.0, 2.0, 4.0], paper=float("nan"), tolerance=0.1),
         lambda: Claim.equals(*WHAT, [1.0, 2.0, 4.0], paper=1.0, tolerance=-0.1),
-        lambda: Claim.covers(*WHAT, measured=1.0, interval=(2.0, 0.0), paper=1.0, tolerance=3.0, seeds=4),
         lambda: Claim.computed(*WHAT, measured=1.0, paper=1.0, tolerance=float("inf")),
     ],
 )
@@ -284,19 +271,3 @@ def test_an_interval_ends_where_its_quantity_does_and_the_verdict_stays():
         assert claim.within(high=2.0) == claim
     missing = Claim.missing("a", "b", "c", "nothing")
     assert missing.within(high=1.0) == missing
-
-
-def test_the_p_value_is_that_of_scipys_t_test():
-    values = [0.3, 0.5, -0.2, 0.4, 0.1]
-    claim = Claim.greater(*WHAT, values, than=0.1)
-    assert claim.p_value == pytest.approx(stats.ttest_1samp(values, 0.1).pvalue, rel=1e-10)
-    assert (claim.p_value <= 0.05) == (claim.outcome in (HOLDS, CONTRADICTED))
-    sure = Claim.less(*WHAT, [-1.0, -1.1, -0.9])
-    assert sure.outcome == HOLDS and sure.p_value < 0.05
-    for none in (
-        Claim.missing(*WHAT, "nothing"),
-        Claim.greater(*WHAT, [1.0, 2.0]),
-        Claim.equals(*WHAT, values, paper=0.2, tolerance=1),
-        sure.not_judged("too small"),
-    ):
-        assert none.p_value is None

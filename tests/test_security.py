@@ -64,9 +64,11 @@ def test_a_checkpoint_that_is_a_pickle_of_more_is_made_anew(harm, tmp_path, monk
 
 
 @pytest.mark.parametrize("tag", ["!!python/object/apply:os.mkdir", "!!python/object/new:os.mkdir"])
-def test_yaml_makes_no_objects(harm, tag):
+def test_yaml_makes_no_objects(harm, tag, tmp_path):
+    profiles = tmp_path / "profiles.yaml"
+    profiles.write_text(f"quick: {tag} [{harm}]")
     with pytest.raises(AlignbookError, match="cannot read"):
-        parameters.loaded(f"quick: {tag} [{harm}]", "profiles.yaml")
+        parameters.from_yaml(profiles)
     with pytest.raises(AlignbookError, match="cannot read"):
         parameters.from_text([f"rate={tag} [{harm}]"])
 

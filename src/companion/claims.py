@@ -19,12 +19,10 @@ A reader's own parameters may leave a statement *untested* (profile smoke) or *n
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 HOLDS, CONTRADICTED, NO_EFFECT, OPEN = "holds", "contradicted", "no effect", "open"
 NOT_JUDGED, NOT_RUN = "untested", "not run"
@@ -64,73 +62,9 @@ def with_case(sentence, words):
 class Claim:
     """One statement of a paper beside what was measured.
 
-    Attributes
-    ----------
-    id : str
-        Short, unique within its notebook, e.g. ``below-random-basis``.
-    statement : str
-        The claim in our words, one sentence.
-    source : str
-        Where in the paper, e.g. ``Figure 2`` or ``Section 2.3``.
-    paper : float, str or None
-        The value that the paper prints.
-    tolerance : float or None
-        The margin around ``paper``.
-    measured : float or None
-        Mean over the seeds.
-    interval : tuple of float or None
-        (low, high), 95 %.
-    outcome : str
-        ``holds``, ``contradicted``, ``no effect`` (the interval lies within the smallest effect that
-        matters), ``open``, ``untested`` (a requirement is not met, or the profile reproduces nothing) or
-        ``not run`` (nothing was measured).
-    seeds : int
-        How many measured values the verdict rests on.
-    test : str
-        How the verdict was reached, one line.
-    group : str or None
-        The statement that this claim and others are replicates of (per data set, per ε, …).
-    ours : bool
-        Whether what is judged is ours, a bound, a reading or a coefficient, and not the paper's.
-    headline : bool
-        Whether the figure or table exists for this claim; one per notebook.
-    part : str
-        What the page's first line calls this part of the paper's claim; empty where it is none, or the claim
-        has no parts.
-    matters : float or None
-        The smallest effect that matters, in ``unit``; None where nothing is directional.
-    unit : str
-        Of ``measured``, ``interval`` and ``matters``, e.g. ``points``.
-    because : str
-        Why an effect smaller than ``matters`` would not count, one line.
-    post_hoc : str or None
-        Why the reading was chosen after its data were seen, one line.
-    opposed_by : str or None
-        Where the paper says the opposite, one line.
-    against : float or None
-        The value that the interval is held against.
-    spread : float or None
-        Standard deviation of the measured values.
-    needed : dict or None
-        What would decide an open claim of :func:`companion.run`: {"seeds": how many new ones give a
-        verdict with 80 % power, or None where that is not known or too many, "why": str, "core_hours": float
-        or None}. None of all others.
-    what : str
-        What there is one measured value of, in the singular: a seed, a group of networks, ….
-    runs : str
-        How the planned runs on which it rests differ from the page's; empty where it rests on the page's.
-
-    Raises
-    ------
-    ValueError
-        By :meth:`greater`, :meth:`less` and the other constructors with a verdict: for values that are not
-        finite or are no list of one number per seed, a negative margin, and an interval that ends before it
-        begins.
-
-    Notes
-    -----
-    ``values`` of the constructors: one float per seed, at least three for a verdict. Intervals are 95 %
-    intervals; :meth:`computed`, of a quantity without randomness, needs none.
+    ``values`` of the constructors: one float per seed, or per ``what``, at least three for a verdict;
+    :meth:`computed`, of a quantity without randomness, needs none. They raise ValueError for values that are
+    not finite or are no list of one number per seed, and for a negative margin.
 
     Examples
     --------
@@ -142,45 +76,35 @@ class Claim:
     'open'
     """
 
-    id: str
-    statement: str
-    source: str
-    paper: float | str | None
-    tolerance: float | None
-    measured: float | None
-    interval: tuple[float, float] | None
-    outcome: str
-    seeds: int
-    test: str
-    group: str | None = None
-    ours: bool = False
-    headline: bool = False
-    part: str = ""
-    matters: float | None = None
-    unit: str = ""
-    because: str = ""
-    post_hoc: str | None = None
-    opposed_by: str | None = None
-    against: float | None = None
-    spread: float | None = None
-    needed: dict | None = None
-    what: str = "seed"
-    runs: str = ""
-
-    @property
-    def case(self) -> str:
-        """Which replicate of ``group`` it is, as its sentence says at its end; empty where it is none."""
-        before, after = with_case(self.group or "", "\n").split("\n")
-        whole = self.group and self.statement.startswith(before) and self.statement.endswith(after)
-        return self.statement.removeprefix(before).removesuffix(after) if whole else ""
+    id: str  # short, unique within its notebook, e.g. below-random-basis
+    statement: str  # in our words, one sentence
+    source: str  # where in the paper, e.g. Figure 2 or Section 2.3
+    paper: float | str | None = None  # the value that the paper prints
+    tolerance: float | None = None  # the margin around it
+    measured: float | None = None  # mean over the seeds
+    interval: tuple[float, float] | None = None  # (low, high), 95 %
+    outcome: str = NOT_RUN  # one of OUTCOMES, see the module
+    seeds: int = 0  # how many measured values the verdict rests on
+    test: str = ""  # how the verdict was reached, one line
+    group: str | None = None  # the statement that it and others are replicates of (per data set, per ε, …)
+    case: str = ""  # which of them it is
+    ours: bool = False  # what is judged is a bound, a reading or a coefficient of ours, not the paper's
+    headline: bool = False  # the figure or table exists for this claim; one per notebook
+    part: str = ""  # what the page calls this part of the paper's claim; empty where it is none
+    matters: float | None = None  # the smallest effect that matters; None where nothing is directional
+    unit: str = ""  # of measured, interval and matters, e.g. points
+    because: str = ""  # why an effect smaller than that would not count, one line
+    post_hoc: str | None = None  # why the reading was chosen after its data were seen, one line
+    opposed_by: str | None = None  # where the paper says the opposite, one line
+    against: float | None = None  # the value that the interval is held against
+    spread: float | None = None  # standard deviation of the measured values
+    needed: dict | None = None  # of an open claim: what needed() says, with its core_hours or None
+    what: str = "seed"  # what there is one measured value of: a seed, a group of networks, …
+    runs: str = ""  # how the planned runs that it rests on differ from the page's; empty for the page's own
 
     def as_dict(self) -> dict[str, Any]:
         """The claim as a JSON-ready dict."""
         return asdict(self)
-
-    def tagged(self, group: str | None = None, ours: bool = False) -> "Claim":
-        """The same claim as one of several of the statement ``group``, or as one of ours."""
-        return replace(self, group=group, ours=ours)
 
     def not_judged(self, why: str) -> "Claim":
         """The same claim, measured, without a verdict: it cannot decide; ``why`` is one line.
@@ -195,55 +119,24 @@ class Claim:
         A t interval of few seeds knows nothing of the bounds of a correlation or an accuracy. The outcome
         stays: a bound lies beyond every value that the claim could be judged against.
         """
-        if self.interval is None:
-            return self
-        cut = _cut(self.interval, low, high)
+        cut = _cut(self.interval or (), low, high) or None
         if cut == self.interval:
             return self
         return replace(self, interval=cut, test=f"{self.test}; shown up to the bound of the quantity")
 
-    @property
-    def p_value(self) -> float | None:
-        """Two-sided p of the t test of the mean against ``against``; None of a claim without one."""
-        if self.outcome not in (HOLDS, CONTRADICTED, OPEN) or self.tolerance is not None:
-            return None
-        if not self.spread or self.against is None or self.seeds < 3:
-            return None
-        from scipy import special
-
-        t = abs(self.measured - self.against) / self.spread * math.sqrt(self.seeds)
-        return float(2 * special.stdtr(self.seeds - 1, -t))
-
     @classmethod
-    def missing(
-        cls, id: str, statement: str, source: str, why: str, paper: float | str | None = None
-    ) -> "Claim":
+    def missing(cls, id: str, statement: str, source: str, why: str) -> "Claim":
         """A claim for which nothing was measured; ``why`` is one line."""
-        return cls(id, statement, source, paper, None, None, None, NOT_RUN, 0, why)
+        return cls(id, statement, source, test=why)
 
     @classmethod
-    def greater(
-        cls, id: str, statement: str, source: str, values: Sequence[float] | NDArray, than: float = 0.0,
-        paper: float | str | None = None, what: str = "seed", matters: float | None = None, unit: str = "",
-    ) -> "Claim":  # fmt: skip
+    def greater(cls, id, statement, source, values, than=0.0, matters=None, what="seed") -> "Claim":
         """``values`` (one per seed, or per ``what``) lie above ``than``: two-sided t interval of their mean.
 
         No effect when the whole interval is within ``than`` ± ``matters``, if given; holds when it is above
         ``than`` and the mean at least ``matters`` above it, contradicted when the same is so below, else
-        open; fewer than three seeds, or seeds without any spread, are open. ``unit`` is that of ``values``.
+        open; fewer than three seeds, or seeds without any spread, are open.
         """
-        return cls._directed(id, statement, source, values, than, 1, paper, what, matters, unit)
-
-    @classmethod
-    def less(
-        cls, id: str, statement: str, source: str, values: Sequence[float] | NDArray, than: float = 0.0,
-        paper: float | str | None = None, what: str = "seed", matters: float | None = None, unit: str = "",
-    ) -> "Claim":  # fmt: skip
-        """Like :meth:`greater`, the other way round: ``values`` lie below ``than``."""
-        return cls._directed(id, statement, source, values, than, -1, paper, what, matters, unit)
-
-    @classmethod
-    def _directed(cls, id, statement, source, values, than, sign, paper, what, matters, unit):
         _require_finite([than])
         values, mean, interval = t_interval(values)
         low, high = interval or (-math.inf, math.inf)
@@ -251,90 +144,61 @@ class Claim:
         if matters is not None and than - matters <= low and high <= than + matters:
             outcome = NO_EFFECT
         elif (low > than or high < than) and abs(mean - than) >= (matters or 0.0):
-            outcome = HOLDS if (low > than) == (sign > 0) else CONTRADICTED
+            outcome = HOLDS if low > than else CONTRADICTED
         test = f"mean of {_counted(values, what)} against {than:g}"
-        return cls(
-            id, statement, source, paper, None, mean, interval, outcome, len(values), test,
-            matters=matters, unit=unit, against=float(than), spread=_spread(values), what=what,
-        )  # fmt: skip
+        claim = cls(id, statement, source, None, None, mean, interval, outcome, len(values), test, what=what)
+        return replace(claim, matters=matters, against=float(than), spread=_spread(values))
 
     @classmethod
-    def equals(
-        cls, id: str, statement: str, source: str, values: Sequence[float] | NDArray, paper: float,
-        tolerance: float, what: str = "seed",
-    ) -> "Claim":  # fmt: skip
-        """The mean of ``values`` (one per seed, or ``what``) is ``paper`` within ``tolerance`` (same unit).
+    def less(cls, id, statement, source, values, than=0.0, matters=None, what="seed") -> "Claim":
+        """Like :meth:`greater`, the other way round: ``values`` lie below ``than``."""
+        claim = cls.greater(id, statement, source, values, than, matters, what)
+        turned = {HOLDS: CONTRADICTED, CONTRADICTED: HOLDS}
+        return replace(claim, outcome=turned.get(claim.outcome, claim.outcome))
+
+    @classmethod
+    def equals(cls, id, statement, source, values, paper, tolerance, what="seed") -> "Claim":
+        """The mean of ``values`` is ``paper`` within ``tolerance`` (same unit).
 
         Holds when the t interval lies within the margin (an equivalence test), contradicted when it
         lies outside, else open; fewer than three seeds, or seeds without any spread, are open.
         """
         paper, tolerance = _checked(paper, tolerance)
         values, mean, interval = t_interval(values)
-        outcome = _equivalence(interval, paper, tolerance)
-        test = f"mean of {_counted(values, what)} against {paper:g} ± {tolerance:g}"
-        return cls(
-            id, statement, source, paper, tolerance, mean, interval, outcome, len(values), test,
-            against=paper, spread=_spread(values), what=what,
-        )  # fmt: skip
-
-    @classmethod
-    def covers(
-        cls, id: str, statement: str, source: str, measured: float, interval: tuple[float, float],
-        paper: float, tolerance: float, seeds: int,
-    ) -> "Claim":  # fmt: skip
-        """A 95 % ``interval`` made elsewhere (a bootstrap, say) covers ``paper``.
-
-        Holds when it does and lies within ``paper`` ± ``tolerance``, contradicted when it does not,
-        open when it does but is wider than that; fewer than three seeds are open.
-        """
-        low, high = (float(end) for end in interval)
-        paper, tolerance = _checked(paper, tolerance)
-        _require_finite([measured, low, high])
-        if low > high:
-            raise ValueError(f"the interval ends at {high}, before it begins at {low}")
-        if seeds < 3:
-            outcome = OPEN
-        elif not low <= paper <= high:
+        low, high = interval or (-math.inf, math.inf)
+        outcome = OPEN
+        if paper - tolerance <= low and high <= paper + tolerance:
+            outcome = HOLDS
+        elif high < paper - tolerance or low > paper + tolerance:
             outcome = CONTRADICTED
-        else:
-            precise = paper - tolerance <= low and high <= paper + tolerance
-            outcome = HOLDS if precise else OPEN
-        test = f"95 % interval against {paper:g}, to be covered, and {paper:g} ± {tolerance:g}, to lie within"
-        test += f"; {seeds} of the three seeds that a verdict needs" if seeds < 3 else ""
-        return cls(
-            id, statement, source, paper, tolerance, float(measured), (low, high), outcome, int(seeds), test
-        )
+        test = f"mean of {_counted(values, what)} against {paper:g} ± {tolerance:g}"
+        claim = cls(id, statement, source, paper, tolerance, mean, interval, outcome, len(values), test)
+        return replace(claim, against=paper, spread=_spread(values), what=what)
 
     @classmethod
-    def one_run(
-        cls, id: str, statement: str, source: str, values: Sequence[float] | NDArray, paper: float,
-        tolerance: float | None = None, what: str = "seed",
-    ) -> "Claim":  # fmt: skip
+    def one_run(cls, id, statement, source, values, paper, tolerance=None, what="seed") -> "Claim":
         """The printed value ``paper``, of one run, is what one more run like ours could give.
 
-        Values are one per seed, or per ``what``. The interval is the 95 % prediction interval of one run,
-        mean ± t s √(1 + 1/n), and not that of the mean, which a perfect reproduction would leave as often as
-        not. Holds when ``paper`` lies within it, contradicted when it lies outside; open below three
-        values, where these have no spread, and with a ``tolerance``, where the interval reaches further than
-        that from the mean, so that it says little.
+        The interval is the 95 % prediction interval of one run, mean ± t s √(1 + 1/n), and not that of the
+        mean, which a perfect reproduction would leave as often as not. Holds when ``paper`` lies within it,
+        contradicted when it lies outside; open below three values, where these have no spread, and with a
+        ``tolerance``, where the interval reaches further than that from the mean, so that it says little.
         """
         paper, tolerance = _checked(paper, 0.0 if tolerance is None else tolerance)
         values, mean, interval = t_interval(values)
         test = f"printed value against what one more run could give, by {_counted(values, what)}"
-        if interval is None:
-            return cls(id, statement, source, paper, None, mean, None, OPEN, len(values), test, what=what)
-        half = (interval[1] - mean) * math.sqrt(len(values) + 1)
-        interval = (mean - half, mean + half)
-        outcome = HOLDS if abs(paper - mean) <= half else CONTRADICTED
-        if outcome == HOLDS and 0 < tolerance < half:
-            outcome = OPEN
-            test += f", which is wider than ± {tolerance:g}"
+        outcome = OPEN
+        if interval is not None:
+            half = (interval[1] - mean) * math.sqrt(len(values) + 1)
+            interval = (mean - half, mean + half)
+            outcome = HOLDS if abs(paper - mean) <= half else CONTRADICTED
+            if outcome == HOLDS and 0 < tolerance < half:
+                outcome = OPEN
+                test += f", which is wider than ± {tolerance:g}"
         return cls(id, statement, source, paper, None, mean, interval, outcome, len(values), test, what=what)
 
     @classmethod
-    def computed(
-        cls, id: str, statement: str, source: str, measured: float, paper: float, tolerance: float
-    ) -> "Claim":
+    def computed(cls, id, statement, source, measured, paper, tolerance) -> "Claim":
         """A quantity without randomness: ``measured`` is ``paper`` within ``tolerance``."""
         measured = float(measured)
         paper, tolerance = _checked(paper, tolerance)
@@ -476,14 +340,3 @@ def spread(values, form="{:.2f}"):
 
 def _cut(ends, low, high):
     return tuple(min(max(end, low), high) for end in ends)
-
-
-def _equivalence(interval, target, tolerance):
-    if interval is None:
-        return OPEN
-    low, high = interval
-    if target - tolerance <= low and high <= target + tolerance:
-        return HOLDS
-    if high < target - tolerance or low > target + tolerance:
-        return CONTRADICTED
-    return OPEN

@@ -3,9 +3,7 @@
 import json
 import os
 import sys
-import time
 import warnings
-from pathlib import Path
 
 from alignbook import paths, system
 from alignbook.cli import above_zero, count, print_json
@@ -27,25 +25,15 @@ def add_to(command):
     run.add_argument(
         "-p", dest="values", action="append", default=[], metavar="NAME=VALUE", help="a parameter"
     )
-    run.add_argument("-f", dest="file", type=Path, metavar="FILE", help="parameters, YAML: name: value")
     run.add_argument(
         "--profile", choices=parameters.PROFILES, help="start from this profile (default: quick)"
     )
-    run.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
-    run.add_argument("--workers", type=count, help="jobs at once (default: one per core, 1 on a GPU)")
-    run.add_argument(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="address of your Dask cluster; whoever reaches it can run code on this machine",
-    )
+    _add_machines(run, scheduler=True)
     run.add_argument(
         "--recompute",
         choices=("missing", "stale", "all"),
         help="which jobs to compute: missing, also stale, or all (default: missing; stale for a study of "
         "your own)",
-    )
-    run.add_argument(
-        "--commit", action="store_true", help="store the results with the book's, in data/results"
     )
     run.add_argument("--open", action="store_true", help="open the page in a browser")
     run.add_argument("--no-notebook", action="store_true", help="compute and store; make no notebook")
@@ -65,17 +53,22 @@ def add_to(command):
         help="largest difference allowed, as a share of its column's largest value (default: 0 on the "
         "processor and with the versions that made the table; else 1e-6)",
     )
-    verify.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
-    verify.add_argument("--workers", type=count, help="jobs at once (default: one per core, 1 on a GPU)")
-    decide = command(_decide, "what is open and what would decide it; with --hours, compute it")
+    _add_machines(verify)
+    decide = command(_decide, "what the plans ask for that decide what is open; with --hours, compute it")
     decide.add_argument("names", nargs="*", metavar="NAME", help="notebooks (default: all)")
     decide.add_argument("--hours", type=above_zero, help="work the plans off for so long, at low priority")
-    decide.add_argument("--dry-run", action="store_true", help="say what would be computed and what it costs")
-    decide.add_argument("--workers", type=count, help="jobs at once (default: one per core, 1 on a GPU)")
-    decide.add_argument("--scheduler", metavar="ADDRESS", help="address of your Dask cluster, as for run")
-    decide.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    _add_machines(decide, scheduler=True)
     command(_status, "what is stored, and what of it is stale")
     command(_claims, "every claim and its outcome")
+
+
+def _add_machines(command, scheduler=False):
+    """Arguments that say what computes."""
+    command.add_argument("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    command.add_argument("--workers", type=count, help="jobs at once (default: one per core, 1 on a GPU)")
+    if scheduler:
+        whose = "address of your Dask cluster; whoever reaches it can run code on this machine"
+        command.add_argument("--scheduler", metavar="ADDRESS", help=whose)
 
 
 def _list(options):
@@ -91,16 +84,13 @@ def _list(options):
 
 def _of_every_notebook(look):
     """Rows that ``look(notebook)`` makes, and the exit status: a broken notebook is told and left out."""
-    rows, faults, told, every = [], [], time.monotonic(), notebooks.every()
-    for number, notebook in enumerate(every):
-        if time.monotonic() - told > 5:
-            told = time.monotonic()
-            print(f"{number} of {len(every)} notebooks read", file=sys.stderr, flush=True)
+    rows, faults = [], {}
+    for notebook in notebooks.every():
         try:
             rows.extend(look(notebook))
         except AlignbookError as error:
-            faults.append(f"alignbook: {error}")
-    for line in dict.fromkeys(faults):
+            faults[f"alignbook: {error}"] = notebook
+    for line in faults:
         print(line, file=sys.stderr)
     return rows, 2 if faults else 0
 
@@ -115,7 +105,6 @@ def _show(options):
             "type": f"list[{parameter.type}]" if parameter.many else parameter.type,
             "range": parameter.range,
             "meaning": parameter.meaning,
-            "default": parameter.default,
             **{profile: values[name] for profile, values in profiles.items()},
         }
         for name, parameter in spec.items()
@@ -132,24 +121,12 @@ def _run(options):
     from companion.runs.run import run_values
 
     notebook, profile = notebooks.find(options.name), options.profile or "quick"
-    values = parameters.from_file(options.file) if options.file else {}
-    values |= parameters.from_text(options.values)  # by hand, over the file
-    resolved = parameters.resolve(notebook, profile, values)
+    resolved = parameters.resolve(notebook, profile, parameters.from_text(options.values))
     if options.dry_run:
         return _expect(notebook, resolved, options)
     book = None if options.no_notebook else _bookmaker()
-    run = run_values(
-        notebook,
-        resolved,
-        device=options.device,
-        workers=options.workers,
-        scheduler=options.scheduler,
-        recompute=options.recompute,
-        progress=system.to_stderr,
-    )
-    if options.commit:
-        for item in run.stored:
-            results.move_to_book(item.job)
+    how = {name: getattr(options, name) for name in ("device", "workers", "scheduler", "recompute")}
+    run = run_values(notebook, resolved, progress=system.to_stderr, **how)
     executed, page = book.execute_and_render(notebook, run) if book else (None, None)
     summary = {
         "name": run.name,
@@ -184,14 +161,14 @@ def _expect(notebook, values, options):
 
     jobs = jobs_of(notebook, values)
     recompute = options.recompute or default_recompute(jobs)
-    found = {job.name: None if recompute == "all" else results.peek(job) for job in jobs}
-    stale = {name: why for name, item in found.items() if item and (why := item.stale())}
+    stored = {job.name: None if recompute == "all" else results.peek(job) for job in jobs}
+    stale = {name: why for name, item in stored.items() if item and (why := item.stale())}
     if recompute == "stale":
-        found |= dict.fromkeys(stale)
+        stored |= dict.fromkeys(stale)
         stale = {}
-    waiting = [job for job in jobs if found[job.name] is None]
+    waiting = [job for job in jobs if stored[job.name] is None]
     seconds = costs.expected(waiting)
-    unknown = sum(second is None for second in seconds)
+    unknown = seconds.count(None)
     hours = None if unknown else sum(seconds) / 3600
     if stale:
         warnings.warn(stale_line(stale, len(jobs)), Stale, stacklevel=2)
@@ -200,8 +177,7 @@ def _expect(notebook, values, options):
         return print_json({"jobs": len(jobs), "missing": rows, "stale": len(stale), "core_hours": hours})
     print(f"{notebook.name}: {len(jobs)} jobs, {len(waiting)} to compute")
     if waiting and unknown:
-        some = "" if unknown == len(waiting) else f" for {unknown} of them"
-        print(f"expected: not known{some}, since no job of a similar size is stored")
+        print("expected: not known, since no job of this notebook is stored")
     elif waiting:
         print(f"expected: {hours:.2g} core hours, by the stored jobs that are most like these")
 
@@ -233,22 +209,16 @@ def _bookmaker():
 def _verify(options):
     from companion.runs.verify import verify
 
-    found = verify(
-        options.name,
-        minutes=options.minutes,
-        tolerance=options.tolerance,
-        device=options.device,
-        workers=options.workers,
-        progress=system.to_stderr,
-    )
-    status = 1 if found.stale else 0
+    how = {name: getattr(options, name) for name in ("minutes", "tolerance", "device", "workers")}
+    verification = verify(options.name, progress=system.to_stderr, **how)
+    status = 1 if verification.stale else 0
     if options.json:
-        print_json(found.as_dict())
+        print_json(vars(verification) | {"outcomes": [*map(str, verification.outcomes)]})
         return status
-    for outcome in found.outcomes:
+    for outcome in verification.outcomes:
         print(outcome)
-    print(f"{found.verified} stale jobs verified by {len(found.outcomes)} that were recomputed")
-    for reason, jobs in found.stale.items():
+    print(f"{verification.verified} stale jobs verified by {len(verification.outcomes)} that were recomputed")
+    for reason, jobs in verification.stale.items():
         print(f"{len(jobs)} stay stale ({reason}): {', '.join(jobs)}")
     return status
 
@@ -256,37 +226,32 @@ def _verify(options):
 def _decide(options):
     from companion import decide
 
-    if options.dry_run or options.hours is None:
-        waiting = decide.queue(options.names)
-        rows = [] if options.dry_run else decide.open_claims()
-        names = {notebooks.find(name).name for name in options.names}
-        rows = [row for row in rows if not names or row.notebook in names]
-        if options.json:
-            planned = [
-                {"plan": str(w.plan), "missing": len(w.missing), "jobs": len(w.jobs), "core_hours": w.hours}
-                for w in waiting
-            ]
-            return print_json({"open": [row.as_dict() for row in rows], "queue": planned})
-        _print_table(("", "open", "seeds", "needed", "core hours", "plan"), [r.cells() for r in rows])
-        for item in waiting:
-            place = f"{len(item.missing)} of {len(item.jobs)} jobs missing, {item.hours:.1f} core hours"
-            print(f"plan      {item.plan}: {place}")
-        heads = sum(row.claim["headline"] for row in rows)
-        hours = sum(item.hours for item in waiting)
-        claims = "1 claim" if len(rows) == 1 else f"{len(rows)} claims"
-        plans = "1 plan asks" if len(waiting) == 1 else f"{len(waiting)} plans ask"
-        print(f"{claims} open, {heads} of them headlines; " * (not options.dry_run), end="")
-        print(f"{plans} for {hours:.1f} core hours")
-        return 0
+    if options.hours is None:
+        return _print_plans(options, decide)
     with system.environment({"ALIGNBOOK_RESULTS": str(paths.book_results())}):  # plans are the book's
-        stored = decide.work(
-            options.hours, names=options.names, workers=options.workers, scheduler=options.scheduler,
-            device=options.device, say=system.to_stderr,
-        )  # fmt: skip
+        how = {name: getattr(options, name) for name in ("names", "workers", "scheduler", "device")}
+        stored = decide.work(options.hours, say=system.to_stderr, **how)
     left = sum(item.hours for item in decide.queue(options.names))
     if options.json:
         return print_json({"stored": stored, "core_hours_left": left})
     print(f"{stored} jobs stored; {left:.1f} core hours of plans are left")
+
+
+def _print_plans(options, decide):
+    """What the plans ask for."""
+    waiting = decide.queue(options.names)
+    if options.json:
+        return print_json(
+            [
+                {"plan": str(w.plan), "missing": len(w.missing), "jobs": len(w.jobs), "core_hours": w.hours}
+                for w in waiting
+            ]
+        )
+    for item in waiting:
+        print(
+            f"{item.plan}: {len(item.missing)} of {len(item.jobs)} jobs missing, {item.hours:.1f} core hours"
+        )
+    print(f"plans: {len(waiting)}, for {sum(item.hours for item in waiting):.1f} core hours")
 
 
 def _status(options):
@@ -295,34 +260,26 @@ def _status(options):
         print_json(rows)
         return status
     width = max((len(row["notebook"]) for row in rows), default=0)
-    print(f"{'notebook':{width}}  profile  stored      stale  drifted  diverged")
+    print(f"{'notebook':{width}}  profile  stored      stale  diverged")
     for row in rows:
         stored, notebook = f"{row['stored']} of {row['jobs']}", row["notebook"]
-        counts = f"{row['stale']:5}  {row['drifted']:7}  {row['diverged']:8}"
-        print(f"{notebook:{width}}  {row['profile']:7}  {stored:10}  {counts}")
+        print(f"{notebook:{width}}  {row['profile']:7}  {stored:10}  {row['stale']:5}  {row['diverged']:8}")
     for row in rows:
         for reason in dict.fromkeys(reason for reasons in row["why"].values() for reason in reasons):
             names = [name for name, reasons in row["why"].items() if reason in reasons]
             more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
             print(f"stale: {row['notebook']}, {row['profile']}: {reason} ({', '.join(names[:NAMED])}{more})")
-    if drifted := sum(row["drifted"] for row in rows):
-        print(
-            f"drifted: {drifted} results come from other versions or another processor, where the same code "
-            "may round differently: nothing is wrong (--json names them)"
-        )
     return status
 
 
 def _stored(notebook):
-    """A row per profile: how many jobs it asks for, and how many are stored, stale, drifted, diverged."""
-    from companion.runs.job import choose_device
+    """A row per profile: how many jobs it asks for, and how many are stored, stale, diverged."""
     from companion.runs.run import jobs_of
 
-    rows, kind = [], choose_device("auto")
+    rows = []
     for profile in parameters.PROFILES:
         jobs = jobs_of(notebook, parameters.resolve(notebook, profile))
         stored = [item for item in map(results.peek, jobs) if item]
-        drifts = {item.job.name: why for item in stored if (why := item.drift(kind))}
         reasons = {item.job.name: why for item in stored if (why := item.stale())}
         rows.append(
             {
@@ -332,8 +289,6 @@ def _stored(notebook):
                 "stored": len(stored),
                 "stale": len(reasons),
                 "why": reasons,
-                "drifted": len(drifts),
-                "drift": {name: list(why) for name, why in drifts.items()},
                 "diverged": sum(item.diverged for item in stored),
             }
         )
@@ -361,6 +316,9 @@ def _claims(options):
         kind = "".join(f", {word}" for word in ("headline", "ours") if row[word])
         print(f"{row['outcome']:{width}}  {row['notebook']}#{row['id']} ({row['profile']}{kind})")
         print(f"{'':{width}}  {row['statement']}")
+        if need := row["needed"]:
+            count = need["seeds"] or "no number of"
+            print(f"{'':{width}}  {count} more {row['what']}s would decide it: {need['why']}")
     heads = [row for row in rows if row["headline"]]
     print(f"\n{len(rows)} claims: {_counts(rows, claims.OUTCOMES)}")
     print(f"{len(heads)} headlines: {_counts(heads, claims.OUTCOMES)}")
@@ -375,11 +333,3 @@ def _counts(rows, outcomes):
     """How many rows have each of ``outcomes``; those that none has are left out."""
     counts = {outcome: sum(row["outcome"] == outcome for row in rows) for outcome in outcomes}
     return ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count) or "none"
-
-
-def _print_table(head, rows):
-    """Rows of texts below ``head``, column by column; nothing of no rows."""
-    rows = [head, *rows] if rows else []
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -35,20 +35,11 @@ _FIELD = re.compile(r"\{([^{}:]+?)(?:\.(low|high|paper|seeds))?(?::([^{}]*))?\}"
 
 @dataclass(frozen=True)
 class Finding:
-    """What a page saw.
-
-    Attributes
-    ----------
-    text, caveat : str
-        What was seen, and what would make a reader doubt it; the second may be empty.
-    fits : bool
-        Whether ``text`` is the one that was written for the page. Otherwise it is made from the statement,
-        since a verdict differs from those that the written one stands on.
-    """
+    """What a page saw."""
 
     text: str
-    caveat: str = ""
-    fits: bool = True
+    caveat: str = ""  # what would make a reader doubt it
+    fits: bool = True  # text was written for the page; else it is made from the statement, as verdicts differ
 
 
 class Value(float):
@@ -62,13 +53,7 @@ class Value(float):
 
 
 def word(claims: list[Claim]) -> str:
-    """The one word for a page: ``holds``, ``in part``, ``fails`` or ``open``; ``untested`` at toy sizes.
-
-    Parameters
-    ----------
-    claims : list of Claim
-        Those of the headline's statement and of the other parts of what the paper claims.
-    """
+    """The one word for a page, see ``WORDS``, by its :func:`main` claims; ``untested`` at toy sizes."""
     outcomes = {claim.outcome for claim in claims if claim.outcome in _DECIDED}
     if outcomes == {HOLDS}:
         return HOLDS

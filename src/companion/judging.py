@@ -15,24 +15,12 @@ from companion.statements import judged
 
 @dataclass(frozen=True)
 class Judged:
-    """What a study's results say.
+    """What a study's results say."""
 
-    Attributes
-    ----------
-    claims : list of Claim
-        The paper's claims with their outcomes.
-    numbers : list of Claim
-        What the page reports without a verdict.
-    finding : Finding
-        What was seen, with its caveat.
-    key_numbers : list of KeyNumber
-        At most three numbers, ours beside the paper's.
-    """
-
-    claims: list[Claim]
-    numbers: list[Claim]
+    claims: list[Claim]  # the paper's, with their outcomes
+    numbers: list[Claim]  # what the page reports without a verdict
     finding: findings.Finding
-    key_numbers: list[KeyNumber]
+    key_numbers: list[KeyNumber]  # at most three, ours beside the paper's
 
     @property
     def headline(self) -> Claim:
@@ -41,13 +29,7 @@ class Judged:
 
 
 def judge(run: Run) -> Judged:
-    """What the results of ``run`` say.
-
-    Raises
-    ------
-    AlignbookError
-        One line, where the study's reading fails on the table.
-    """
+    """What the results of ``run`` say. AlignbookError, one line, where the study's reading fails on them."""
     notebook, claims = notebooks.find(run.name), claims_of(run)
     with _in_one_line(run, "numbers"):
         listed = getattr(notebook.reading, "NUMBERS", ())
@@ -64,7 +46,9 @@ def claims_of(run: Run) -> list[Claim]:
     notebook = notebooks.find(run.name)
     with _in_one_line(run, "claims"):
         try:
-            claims = judged(notebook.reading.STATEMENTS, run.table, run.parameters, notebook.parts)
+            claims = judged(
+                notebook.reading.STATEMENTS, run.table, run.parameters, notebook.front.get("parts", {})
+            )
         except AlignbookError as error:
             raise AlignbookError(f"{run.name}: {error}") from error
     if run.near == "smoke":

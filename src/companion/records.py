@@ -1,12 +1,10 @@
 """What stored results say of each study, as data: judged once, for other pages and for commands."""
 
-import json
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
 
 from alignbook import system
 from alignbook.errors import AlignbookError
@@ -23,45 +21,23 @@ A_WORKER = 8  # studies that are worth a process of their own
 
 @dataclass(frozen=True)
 class Record:
-    """A study at a glance. Everything is JSON.
-
-    Attributes
-    ----------
-    name, title, statement : str
-        The notebook's name, its first heading, what the paper claims.
-    label, subject : str
-        Its number in the paper, ``Maennel Fig. 2``, and what it asks or shows.
-    profile, shown_profile : str
-        Of the results, the second in words.
-    finding : Finding
-    claims : list of Claim
-    seeds : int or None
-        None without randomness.
-    runs, stale, diverged : int
-    computing : float
-        Seconds of the stored runs.
-    devices : list of str
-        Names of what computed them.
-    figure : dict or None
-        The page's first figure, once it is drawn: ``file``, its name in the built book, and ``alt``.
-    """
+    """A study at a glance. Everything is JSON."""
 
     name: str
     title: str
-    label: str
-    subject: str
-    statement: str
+    label: str  # its number in the paper, Maennel Fig. 2
+    statement: str  # what the paper claims
     profile: str
-    shown_profile: str
+    shown_profile: str  # the same in words
     finding: Finding
     claims: list
-    seeds: int | None
+    seeds: int | None  # None without randomness
     runs: int
     stale: int
     diverged: int
-    computing: float
-    devices: list
-    figure: dict | None = None
+    computing: float  # seconds of the stored runs
+    devices: list  # names of what computed them
+    figure: dict | None = None  # the page's first, once it is drawn: its file in the built book, and its alt
 
     @property
     def paper(self) -> str:
@@ -78,13 +54,9 @@ class Record:
 
     def of_statement(self, statement: str) -> list[Claim]:
         """The claims of the statement called ``statement``: one, its replicates, or none."""
-        ids = {each.id for each in notebooks.find(self.name).reading.STATEMENTS}
-
-        def owner(claim):
-            fits = [id for id in ids if claim.id == id or claim.id.startswith(f"{id}-")]
-            return max(fits, key=len, default=None)
-
-        return [claim for claim in self.claims if owner(claim) == statement]
+        known = notebooks.find(self.name).reading.STATEMENTS
+        texts = {each.text for each in known if each.id == statement}
+        return [claim for claim in self.claims if claim.id == statement or claim.group in texts]
 
 
 def of(run: Run) -> Record:
@@ -95,7 +67,6 @@ def of(run: Run) -> Record:
         name=run.name,
         title=notebook.title,
         label=notebook.label,
-        subject=notebook.subject,
         statement=notebook.claim,
         profile=run.profile,
         shown_profile=run.shown_profile,
@@ -111,19 +82,9 @@ def of(run: Run) -> Record:
 
 
 def stored(names: Iterable[str], profile: str | None = None) -> dict[str, Record | AlignbookError | None]:
-    """What the stored results of each study say, judged side by side.
+    """By its name the :class:`Record` of each study, None where a result is missing, or its error.
 
-    Parameters
-    ----------
-    names : iterable of str
-        Of notebooks.
-    profile : str, optional
-        By default the most faithful that is stored whole.
-
-    Returns
-    -------
-    dict
-        By name: the :class:`Record`, None where a result is missing, or the error of a broken study.
+    Of ``profile``, by default the most faithful that is stored whole. Studies are judged side by side.
     """
     names, judge = list(names), partial(_stored, profile=profile)
     workers = min(system.cores(), len(names) // A_WORKER)
@@ -143,9 +104,3 @@ def _stored(name, profile):
         return run and of(run)
     except AlignbookError as error:
         return error
-
-
-def write(records: Iterable[Record], path: Path) -> None:
-    """Write ``records`` as JSON."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    system.replace(path, json.dumps([asdict(record) for record in records], indent=1).encode())

@@ -31,15 +31,11 @@ RULES = ("above", "below", "near", "one_run", "exactly")
 
 @dataclass(frozen=True)
 class Case:
-    """One replicate of a statement: its data set, labels, depth, ….
+    """One replicate of a statement: its data set, labels, depth, …."""
 
-    id : end of the claim's id; words : end of its sentence, in parentheses
-    given : keyword arguments for the statement's ``of`` (and for its printed value, where that is a function)
-    """
-
-    id: str
-    words: str
-    given: dict
+    id: str  # the end of the claim's id
+    words: str  # the end of its sentence, in parentheses
+    given: dict  # keyword arguments for what of the statement is a function
 
 
 def over(name: str, words: Mapping | Callable = MappingProxyType({}), given: str = "") -> Callable:
@@ -89,51 +85,36 @@ def _of_cases(of, each, table, parameters):
 
 @dataclass(frozen=True)
 class Statement:
-    """What a paper says, once, with how it is measured and the rule of its verdict.
+    """What a paper says, once, with how it is measured and the rule of its verdict."""
 
-    id : short, unique within the study; text : one plain sentence; source : where in the paper
-    of : (table, parameters, **given) → one value per seed (Series or sequence), or per what the Series' index
-        is named for; one number for ``exactly``; empty or None where nothing was measured. ``table`` is never
-        without its columns: where one is missing, nothing was measured.
-
-    The rule, exactly one of these, a number or a function (parameters, **given) → number or None:
-
-    above, below : the values lie on this side; needs ``matters``, the smallest effect that matters
-    near : the mean is this, within ``within``
-    one_run : the paper prints this value of one run; ``within``: open where our runs scatter further
-    exactly : a quantity without randomness is this, within ``within``
-
-    matters, unit, because : the smallest effect that matters, its unit, and why, one line
-    paper : the value that the paper prints, where the rule does not name it
-    each : (parameters) → list of :class:`Case`, for a statement with replicates, see :func:`over`
-    bounds : (low, high) that the quantity cannot leave
-    opposed_by : where the paper says the opposite, one line
-    post_hoc : why this reading was chosen after its data were seen, one line
-    ours : whether a bound, a reading or a coefficient of ours is judged; where cases differ,
-        a function (parameters, **given) → bool
-    headline : whether the figure exists for this statement; one per study
-    """
-
-    id: str
-    text: str
-    source: str
+    id: str  # short, unique within the study
+    text: str  # one plain sentence
+    source: str  # where in the paper
+    # (table, parameters, **given) → one value per seed (Series or sequence), or per what the Series' index is
+    # named for; one number for ``exactly``; empty or None where nothing was measured. The table is never
+    # without its columns: where one is missing, nothing was measured.
     of: Callable
-    above: float | Callable | None = None
-    below: float | Callable | None = None
-    near: float | Callable | None = None
-    one_run: float | Callable | None = None
-    exactly: float | Callable | None = None
+    # The rule, one of these, a number or a function (parameters, **given) → number or None:
+    above: float | Callable | None = None  # the values lie on this side;
+    below: float | Callable | None = None  # or on this; either needs ``matters``
+    near: float | Callable | None = None  # the mean is this, ``within`` so much
+    one_run: float | Callable | None = (
+        None  # the paper prints this of one run; open where ours scatter further
+    )
+    exactly: float | Callable | None = None  # a quantity without randomness is this, ``within`` so much
     within: float | None = None
-    matters: float | None = None
-    unit: str = ""
-    because: str = ""
-    paper: float | str | Callable | None = None
-    each: Callable | None = None
-    bounds: tuple = (-math.inf, math.inf)
-    opposed_by: str | None = None
-    post_hoc: str | None = None
-    ours: bool | Callable = False
-    headline: bool = False
+    matters: float | None = None  # the smallest effect that matters,
+    unit: str = ""  # its unit,
+    because: str = ""  # and why, one line
+    paper: float | str | Callable | None = None  # the printed value, where the rule does not name it
+    each: Callable | None = None  # (parameters) → list of :class:`Case`, of a statement with replicates
+    bounds: tuple = (-math.inf, math.inf)  # that the quantity cannot leave
+    opposed_by: str | None = None  # where the paper says the opposite, one line
+    post_hoc: str | None = None  # why this reading was chosen after its data were seen, one line
+    ours: bool | Callable = (
+        False  # a bound, a reading or a coefficient of ours is judged; (parameters, **given)
+    )
+    headline: bool = False  # the figure exists for this statement; one per study
 
     def __post_init__(self):
         rules = [name for name in RULES if getattr(self, name) is not None]
@@ -153,24 +134,25 @@ class Statement:
         """Its :class:`~companion.claims.Claim`, or one per case."""
         if self.each is None:
             return [self._claim(self.id, self.text, table, parameters, {})]
-        group = self.text
-        made = []
+        claims = []
         for case in self.each(parameters):
-            id, text = f"{self.id}-{case.id}", with_case(group, case.words)
-            made.append(replace(self._claim(id, text, table, parameters, case.given), group=group))
-        return made
+            id, text = f"{self.id}-{case.id}", with_case(self.text, case.words)
+            claim = self._claim(id, text, table, parameters, case.given)
+            claims.append(replace(claim, group=self.text, case=case.words))
+        return claims
 
     def _claim(self, id, text, table, parameters, given):
         about = (id, text, self.source)
         target = _called(getattr(self, self.rule), parameters, given)
-        values = _measured(self.of, table, parameters, given)
-        claim = self._judged(about, values, target)
+        claim = self._judged(about, _measured(self.of, table, parameters, given), target)
         printed = _called(self.paper, parameters, given)
-        return replace(
-            claim, ours=_called(self.ours, parameters, given), unit=self.unit, because=self.because,
-            post_hoc=self.post_hoc, opposed_by=self.opposed_by, matters=self.matters,
-            paper=claim.paper if printed is None else printed,
-        ).within(*self.bounds)  # fmt: skip
+        own = {
+            field: getattr(self, field) for field in ("unit", "because", "post_hoc", "opposed_by", "matters")
+        }
+        paper = claim.paper if printed is None else printed
+        return replace(claim, paper=paper, ours=_called(self.ours, parameters, given), **own).within(
+            *self.bounds
+        )
 
     def _judged(self, about, values, target):
         nothing = values is None or (hasattr(values, "__len__") and len(values) == 0)
@@ -187,20 +169,15 @@ class Statement:
         if self.rule == "one_run":
             return Claim.one_run(*about, values, target, self.within, what=what)
         judge = Claim.greater if self.rule == "above" else Claim.less
-        return judge(*about, values, target, matters=self.matters, what=what, unit=self.unit)
+        return judge(*about, values, target, matters=self.matters, what=what)
 
 
 @dataclass(frozen=True)
 class Number:
-    """A quantity that a page tells and on which no verdict rests.
-
-    id : as a finding or a key number names it; text : what it is, a few words
-    of : (table, parameters, **given) → one value per seed, or one number
-    unit, paper, each, bounds : as of a :class:`Statement`
-    """
+    """A quantity that a page tells and on which no verdict rests; otherwise as a :class:`Statement`."""
 
     id: str
-    text: str
+    text: str  # what it is, a few words
     of: Callable
     unit: str = ""
     paper: float | str | Callable | None = None
@@ -218,9 +195,8 @@ class Number:
         _, mean, interval = t_interval(values)
         paper = _called(self.paper, parameters, case.given)
         id = f"{self.id}-{case.id}" if case.id else self.id
-        return Claim(
-            id, self.text, "", paper, None, mean, interval, "", len(values), "", unit=self.unit
-        ).within(*self.bounds)  # fmt: skip
+        claim = Claim(id, self.text, "", paper, None, mean, interval, "", len(values), unit=self.unit)
+        return claim.within(*self.bounds)
 
 
 def judged(statements, table, parameters, parts=MappingProxyType({})):
@@ -237,15 +213,14 @@ def judged(statements, table, parameters, parts=MappingProxyType({})):
         raise AlignbookError(f"one statement must be the headline, not {len(heads)}")
     claims = []
     for statement in statements:
-        found = statement.claims(table, parameters)
-        if statement.headline and not found:
+        cases = statement.claims(table, parameters)
+        if statement.headline and not cases:
             raise AlignbookError(f"{statement.id} is the headline and has no case at these parameters")
         # What is asked elsewhere under the headline's id, with other words, is no part of the claim.
         other = statement.id == heads[0].id and statement.text != heads[0].text
         part = "" if other else parts.get(statement.id, "")
-        claims += [
-            replace(claim, headline=statement.headline and claim is found[0], part=part) for claim in found
-        ]
+        head = cases[0] if statement.headline else None
+        claims += [replace(claim, headline=claim is head, part=part) for claim in cases]
     ids = [claim.id for claim in claims]
     twice = sorted({id for id in ids if ids.count(id) > 1})
     if twice:

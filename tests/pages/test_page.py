@@ -16,7 +16,7 @@ from companion.runs import notebooks
 
 
 def claim(source, number=0):
-    return Claim.missing(f"c{number}", "A claim.", source, "nothing was computed").tagged("Same.")
+    return Claim(f"c{number}", "A claim.", source, test="nothing was computed", group="Same.")
 
 
 def test_a_claim_shows_what_a_reader_must_know_before_trusting_it():
@@ -44,7 +44,7 @@ def test_the_papers_own_figure_is_one_click_away_at_its_page():
     for notebook in notebooks.every():
         shown, pdf = in_the_paper(notebook), address_of(notebook.paper, "pdf")
         assert notebook.label in shown
-        place = f"#page={notebook.paper_page}" if notebook.paper_page else ""
+        place = f"#page={page}" if (page := notebook.front.get("paper_page")) else ""
         assert (f'href="{pdf}{place}"' in shown) == (notebook.paper != notebooks.OWN)
 
 

@@ -54,13 +54,6 @@ def test_lists_are_written_without_brackets():
     assert parameters.written([0.1, 1.0]) == "0.1, 1.0" and parameters.written("real") == "real"
 
 
-def test_metadata_block_in_yaml_is_read_too(tmp_path):
-    path = tmp_path / "toy.md"
-    cell = "```{code-cell} ipython3\n---\n%s\n---\nn: int = 1  # [1, 2]: n\n```\n"
-    path.write_text(cell % "tags: [parameters]" + cell % "caption: of the parameters")
-    assert list(parameters.read(Notebook("paper/toy", path))) == ["n"]
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -31,25 +31,11 @@ WORKERS = 2
 
 
 def build(profile: str | None = None, progress: Callable = print) -> int:
-    """Build ``_build/html``.
+    """Build ``_build/html``: 0, or 1 when the pages do not build without a warning.
 
-    Parameters
-    ----------
-    profile : str, optional
-        By default each page shows the most faithful profile that is stored, and computes quick (or smoke
-        where the data cannot be had) if none is; ``smoke`` computes everything afresh.
-    progress : callable
-        ``progress(text)`` for lines of progress.
-
-    Returns
-    -------
-    int
-        0, or 1 when the pages do not build without a warning.
-
-    Raises
-    ------
-    AlignbookError
-        Where a study cannot be computed or a notebook fails.
+    Without ``profile`` each page shows the most faithful one that is stored, and computes quick (or smoke
+    where the data cannot be had) if none is; ``smoke`` computes everything afresh. AlignbookError where a
+    study cannot be computed or a notebook fails.
     """
     try:
         with _alone(), _store(profile):
@@ -64,7 +50,6 @@ def _build(profile, progress):
     toc = (paths.root() / "_toc.yml").read_text(encoding="utf-8")
     books = contents.in_order(toc, _listed(notebooks.every(), toc, progress))
     judged = _judged(books, profile, progress)
-    records.write(judged.values(), paths.build() / "claims.json")
     computed = time.monotonic()
     pages = paths.build() / "pages"
     _clear(pages)

@@ -9,13 +9,11 @@ sentence of the page ``core``.
 
 import html
 
-import yaml
-
 from alignbook import paths
 from alignbook.errors import AlignbookError
 from companion.pages import coverage, filled, glance
 from companion.pages.tables import marked
-from companion.runs import notebooks
+from companion.runs import notebooks, parameters
 
 FIELDS = {"by", "word", "says"}
 
@@ -63,17 +61,11 @@ def answer(paper, records):
 
 
 def read(paper):
-    """The answer of ``paper``, or None where it has none.
-
-    Raises
-    ------
-    AlignbookError
-        Where a sentence lacks a field.
-    """
+    """The answer of ``paper``, or None where it has none. AlignbookError where a sentence lacks a field."""
     path = paths.root() / "notebooks" / paper / "answer.yaml"
     if not path.is_file():
         return None
-    asked = yaml.safe_load(path.read_text(encoding="utf-8"))
+    asked = parameters.from_yaml(path)
     for sentence in asked["sentences"]:
         if set(sentence) != FIELDS:
             raise AlignbookError(f"{paths.shown(path)}, {sentence.get('by')}: needs by, word and says")
@@ -81,7 +73,7 @@ def read(paper):
 
 
 def _card(sentence, record):
-    called = record.subject if record.paper == notebooks.OWN else record.label
+    called = record.title if record.paper == notebooks.OWN else record.label
     link = f'<a href="{record.slug}.html">{html.escape(called)}</a>'
     return (
         f'<div class="ab-card">{glance.thumbnail(record, "../")}'

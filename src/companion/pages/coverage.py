@@ -18,13 +18,12 @@ import html
 import re
 from functools import cache
 
-import yaml
-
 from alignbook import paths
 from alignbook.errors import AlignbookError
 from companion.claims import NOT_JUDGED, NOT_RUN
 from companion.pages import claim_tables
 from companion.pages.tables import folded, marked, table
+from companion.runs import parameters
 
 KEYS = {"item", "says", "by", "page", "without"}
 _KINDS = "Figure|Table|Theorem|Proposition|Corollary|Lemma|Definition|Approximation|Remark|Equation"
@@ -41,10 +40,7 @@ def read(paper):
     path = paths.root() / "notebooks" / paper / "coverage.yaml"
     if not path.is_file():
         return []
-    try:
-        rows = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise AlignbookError(f"{paths.shown(path)} is no YAML: {str(error).splitlines()[0]}") from error
+    rows = parameters.from_yaml(path)
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict) or set(row) - KEYS or not {"item", "says"} <= set(row):
             raise AlignbookError(f"{paths.shown(path)}, row {number}: needs item and says, may have {KEYS}")

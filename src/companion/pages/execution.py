@@ -2,9 +2,6 @@
 
 import re
 import tempfile
-import threading
-import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import jupytext
@@ -21,7 +18,6 @@ from companion.pages import render
 from companion.runs import notebooks, parameters
 from companion.runs.run import Stale
 
-TELL_EVERY = 60  # seconds
 # Tables of profile smoke are too small for their figures, about which seaborn and numpy warn.
 CLEAR = """\
 import warnings
@@ -92,23 +88,6 @@ class Kernel:
         return (self._messages.read().splitlines() or [b""])[-1].decode(errors="replace")
 
 
-@contextmanager
-def _reporting(name):
-    """Inside, a line on standard error says every minute that the notebook's cells still run."""
-    ended, began = threading.Event(), time.monotonic()
-
-    def report():
-        while not ended.wait(TELL_EVERY):
-            taken = time.monotonic() - began
-            system.to_stderr(f"{name}: its cells have been running for {taken:.0f} s; Ctrl-C ends them")
-
-    threading.Thread(target=report, daemon=True).start()
-    try:
-        yield
-    finally:
-        ended.set()
-
-
 def execute(notebook: notebooks.Notebook, values: dict, target: Path, kernel: Kernel | None = None) -> Path:
     """Run ``notebook`` with parameter ``values`` into the file ``target``; returns ``target``.
 
@@ -127,8 +106,7 @@ def execute(notebook: notebooks.Notebook, values: dict, target: Path, kernel: Ke
         raise AlignbookError(f"{where} is no notebook: {reason}") from error
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _reporting(notebook.name):
-            executed = _executed(notebook, text, kernel, parameters.profile_of(notebook, values))
+        executed = _executed(notebook, text, kernel, parameters.profile_of(notebook, values))
         system.replace(target, _as_stored(executed).encode())
     except OSError as error:
         where = paths.shown(error.filename or target.parent)

@@ -59,7 +59,7 @@ def card(record):
 
 
 def _link(record, page):
-    return f'<a href="{page}.html">{marked(record.subject)}<span> · {html.escape(record.label)}</span></a>'
+    return f'<a href="{page}.html">{marked(record.title)}<span> · {html.escape(record.label)}</span></a>'
 
 
 def first_figure(executed):

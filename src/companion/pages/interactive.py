@@ -110,20 +110,8 @@ class Readout:
 def picture(name, *, alt, caption, x, y, controls, layers, readouts=(), beside=None) -> HTML:
     """The picture ``name``, which is unique on its page; the same arguments give the same bytes.
 
-    Parameters
-    ----------
-    alt, x, y : str, Axis, Axis
-        As of a :class:`Field`.
-    caption : str
-        Plain text.
-    controls, layers, readouts : lists of Control, Layer, Readout
-    beside : Field, optional
-        A second field beside the first, on a phone below it.
-
-    Raises
-    ------
-    ValueError
-        For a number of frames that the controls do not have.
+    alt, x, y : as of a :class:`Field`; beside : a second one, on a phone below it. Raises ValueError for a
+    number of frames that the controls do not have.
     """
     fields = [Field(x, y, alt), *([beside] if beside else [])]
     right = LEFT + SQUARE if beside else RIGHT
@@ -150,14 +138,12 @@ def picture(name, *, alt, caption, x, y, controls, layers, readouts=(), beside=N
         start=start,
         data=json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
         samples=SAMPLES,
-        pixels={
-            "LEFT": LEFT,
-            "TOP": TOP,
-            "BOTTOM": BOTTOM,
-            "HEIGHT": HEIGHT,
-            "right": right,
-            "MARGIN": MARGIN,
-        },
+        LEFT=LEFT,
+        TOP=TOP,
+        BOTTOM=BOTTOM,
+        HEIGHT=HEIGHT,
+        MARGIN=MARGIN,
+        right=right,
     )
     return HTML(" ".join(line.strip() for line in text.splitlines() if line.strip()))
 
@@ -207,7 +193,6 @@ _TEMPLATE = jinja2.Environment(autoescape=True).from_string(
 {% if key %}data-key="{{ key }}"{% endif %}
 color="{{ item.colour }}" d="{{ path }}"/>
 {% endmacro %}
-{% set p = pixels %}
 <div class="ab-interactive" id="ab-{{ name }}">
 <div class="ab-controls" role="group" aria-label="Controls of the picture" hidden>
 {% for c in controls %}{% if c.kind == "slider" %}
@@ -224,19 +209,19 @@ aria-valuetext="{{ c.shown()[c.start] }}"><output aria-live="off">{{ c.shown()[c
 </div>
 <div class="ab-fields">
 {% for field in fields %}
-<svg class="ab-picture" viewBox="0 0 {{ p.right + p.MARGIN }} {{ p.HEIGHT }}" role="img"
+<svg class="ab-picture" viewBox="0 0 {{ right + MARGIN }} {{ HEIGHT }}" role="img"
 aria-label="{{ field.axes.alt }}"><clipPath id="ab-{{ name }}-field{{ loop.index0 }}">
-<rect x="{{ p.LEFT }}" y="{{ p.TOP }}" width="{{ p.right - p.LEFT }}" height="{{ p.BOTTOM - p.TOP }}"/>
+<rect x="{{ LEFT }}" y="{{ TOP }}" width="{{ right - LEFT }}" height="{{ BOTTOM - TOP }}"/>
 </clipPath>
-<path class="ab-grid" d="{% for at, _ in field.x %}M{{ at }} {{ p.TOP }}V{{ p.BOTTOM }}{% endfor %}
-{% for at, _ in field.y %}M{{ p.LEFT }} {{ at }}H{{ p.right }}{% endfor %}"/>
-<path class="ab-axis" d="M{{ p.LEFT }} {{ p.TOP }}V{{ p.BOTTOM }}H{{ p.right }}"/>
+<path class="ab-grid" d="{% for at, _ in field.x %}M{{ at }} {{ TOP }}V{{ BOTTOM }}{% endfor %}
+{% for at, _ in field.y %}M{{ LEFT }} {{ at }}H{{ right }}{% endfor %}"/>
+<path class="ab-axis" d="M{{ LEFT }} {{ TOP }}V{{ BOTTOM }}H{{ right }}"/>
 {% for at, text in field.x %}
-<text x="{{ at }}" y="{{ p.BOTTOM + 20 }}" text-anchor="middle">{{ text }}</text>
+<text x="{{ at }}" y="{{ BOTTOM + 20 }}" text-anchor="middle">{{ text }}</text>
 {% endfor %}{% for at, text in field.y %}
-<text x="{{ p.LEFT - 7 }}" y="{{ at }}" dy="4" text-anchor="end">{{ text }}</text>
+<text x="{{ LEFT - 7 }}" y="{{ at }}" dy="4" text-anchor="end">{{ text }}</text>
 {% endfor %}
-<text x="{{ (p.LEFT + p.right) / 2 }}" y="{{ p.HEIGHT - 4 }}" text-anchor="middle">
+<text x="{{ (LEFT + right) / 2 }}" y="{{ HEIGHT - 4 }}" text-anchor="middle">
 {{- field.axes.x.label }}</text>
 <text x="2" y="17">{{ field.axes.y.label }}</text>
 <g clip-path="url(#ab-{{ name }}-field{{ loop.index0 }})">

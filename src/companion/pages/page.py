@@ -2,7 +2,6 @@
 
 import base64
 import html
-import inspect
 import re
 from dataclasses import replace
 from functools import cache
@@ -90,8 +89,7 @@ class Page:
                     replace(claim, headline=False, part="") for claim in claims_of(run) if claim.id in decided
                 ]
                 claims.sort(key=lambda claim: claim.outcome == NOT_JUDGED)
-                if claims:  # statements may have been renamed since
-                    parts.append(f"<p>With {values}:</p>{claims_table(claims, anchored=False)}")
+                parts.append(f"<p>With {values}:</p>{claims_table(claims, anchored=False)}")
         return HTML("".join(parts))
 
     def provenance(self):
@@ -129,14 +127,16 @@ class Page:
 
     def source(self):
         """All code of the page in one fold: the study's modules, and the notebook's cells."""
-        parts = []
-        for module in self.notebook.modules:
-            does = "Judged" if module.__name__.endswith(".reading") else "Computed"
-            code = highlighted(inspect.getsource(module))
-            parts.append(f"<p>{does} by <code>{place_of(module)}</code>:</p>{code}")
-        cells = "\n\n\n".join(notebooks.cells(self.notebook))
-        drawn = self.notebook.source.relative_to(paths.root()).as_posix()
-        parts.append(f"<p>Drawn by <code>{drawn}</code>:</p>{highlighted(cells)}")
+        cells, parts = "\n\n\n".join(notebooks.cells(self.notebook)), []
+        for does, name in {
+            "Computed": "experiment.py",
+            "Judged": "reading.py",
+            "Drawn": notebooks.SOURCE,
+        }.items():
+            path = self.notebook.folder / name
+            code = highlighted(cells if does == "Drawn" else path.read_text(encoding="utf-8"))
+            place = path.relative_to(paths.root()).as_posix()
+            parts.append(f"<p>{does} by <code>{place}</code>:</p>{code}")
         return HTML(folded("The code of this page", "".join(parts)))
 
 
@@ -197,7 +197,7 @@ def in_the_paper(notebook):
     address = None if notebook.paper == notebooks.OWN else address_of(notebook.paper, "pdf")
     if not address:
         return f"<strong>{label}</strong>"
-    page = notebook.paper_page
+    page = notebook.front.get("paper_page")
     place, title = (f"#page={page}", f"page {page} of the PDF") if page else ("", "the PDF")
     return f'<strong><a href="{html.escape(address + place)}" title="{title}">{label}</a></strong>'
 
@@ -210,7 +210,7 @@ def banner(run):
     facts = [
         f"{html.escape(run.shown_profile)} profile",
         # Values of one's own may name other data.
-        html.escape(notebook.data if notebook.data and run.profile in FAITHFUL else made_of),
+        html.escape(notebook.front.get("data", made_of) if run.profile in FAITHFUL else made_of),
     ]
     if (count := run.parameters.get("seeds")) is not None:
         facts.append(f"{count} seed{'s' * (count != 1)}")
@@ -255,12 +255,6 @@ def duration(seconds):
     if seconds < 90:
         return f"{seconds:.0f} s" if seconds >= 0.5 else "under 1 s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def place_of(module):
-    """Where the source of ``module`` stands in the checkout."""
-    place = f"src/{module.__name__.replace('.', '/')}.py"
-    return place.replace("src/companion/studies/", "notebooks/")
 
 
 def _value(value):

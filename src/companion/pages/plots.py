@@ -13,13 +13,8 @@ from companion.claims import t_interval
 def band(ax, frame, colour, spread="range", line="-", **style):
     """The mean over the seeds of a (seeds × x) ``frame`` as a line in a band; nothing of no seeds.
 
-    Parameters
-    ----------
-    spread : {"range", "error", "sd", None}
-        What the band shows: from the smallest seed to the largest, ± the standard error of the mean, ± one
-        standard deviation; None for no band.
-    line, **style
-        Of ``ax.plot``, e.g. ``label``.
+    spread : what the band shows: from the smallest seed to the largest ("range"), ± the standard error of the
+        mean ("error"), ± one standard deviation ("sd"); None for no band
     """
     if not len(frame):
         return
@@ -58,16 +53,8 @@ def label_ends(ax, ends, gap=1.15):
 def curves(ax, table, x, y, hue, ends, palette, errorbar=("pi", 100), estimator="mean", **style):
     """Lines of ``y`` over ``x`` for each value of ``hue``: mean and range over the rows, named at the end.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Tidy, one row per seed and ``x``.
-    ends : dict
-        Text by value of ``hue``, in the order of drawing; values that it lacks are not drawn.
-    palette : dict or list
-        Colours of the values.
-    errorbar, estimator, **style
-        Of ``seaborn.lineplot``.
+    ends : {value of ``hue``: its name}, in the order of drawing; values that it lacks are not drawn
+    palette : their colours, a dict or a list; errorbar, estimator, style : of ``seaborn.lineplot``
     """
     colours = palette if isinstance(palette, dict) else dict(zip(ends, palette, strict=False))
     shown = table[table[hue].isin(list(ends))]

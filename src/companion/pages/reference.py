@@ -1,7 +1,6 @@
 """The reference: a page for every public name, which Sphinx fills from its docstring; what commands take."""
 
 import argparse
-import hashlib
 import importlib
 import inspect
 import re
@@ -51,15 +50,13 @@ def write(pages: Path) -> None:
     """Write the reference into the folder ``pages``."""
     folder = pages / FOLDER
     folder.mkdir(exist_ok=True)
-    sources = sorted(Path(alignbook.__file__).parent.rglob("*.py"))
-    digest = hashlib.sha256(b"".join(map(Path.read_bytes, sources))).hexdigest()
-    for name in NAMES:  # with the digest, a page changes where its docstring may have
-        text = f"# {name}\n\n```{{eval-rst}}\n{_directives(name)}\n```\n\n% {digest}\n"
+    for name in NAMES:
+        text = f"# {name}\n\n```{{eval-rst}}\n{_directives(name)}\n```\n"
         (folder / f"{page_of(name)}.md").write_text(text, encoding="utf-8")
     summaries = ".. currentmodule:: alignbook\n.. autosummary::\n\n   " + "\n   ".join(
         name for name in NAMES if name not in DATA
     )
-    (folder / "names.txt").write_text(f"```{{eval-rst}}\n{summaries}\n```\n\n% {digest}\n", encoding="utf-8")
+    (folder / "names.txt").write_text(f"```{{eval-rst}}\n{summaries}\n```\n", encoding="utf-8")
     commands = "\n".join(_command(*each) for each in subcommands(_parser()).items())
     (folder / "commands.txt").write_text(commands, encoding="utf-8")
 

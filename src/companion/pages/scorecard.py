@@ -57,7 +57,7 @@ def _outcome(group):
 def _row(record):
     signs = "".join(_sign(record, group) for group in _groups(record))
     return {
-        "Page": f'<a href="{record.name}.html">{marked(record.subject)}</a> '
+        "Page": f'<a href="{record.name}.html">{marked(record.title)}</a> '
         f"<small>{html.escape(record.label)}</small>",
         "Main claim": verdict(record),
         "Statements": f'<span class="ab-strip">{signs}</span>',

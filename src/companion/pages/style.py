@@ -64,23 +64,9 @@ def apply():
 def ordered(n):
     """``n`` colours, light to dark, for the values of an ordered quantity from the smallest to the largest.
 
-    Parameters
-    ----------
-    n : int
-        How many; of one, it is the darkest.
+    From the part of viridis that has a contrast of at least 3:1 on white and, turned over, in the dark. Up to
+    12 stay apart and in order when printed grey. Of one, it is the darkest.
 
-    Returns
-    -------
-    list of str
-        ``#rrggbb``, from the part of viridis that leaves out its palest and darkest ends.
-
-    Notes
-    -----
-    Tests check that each has a contrast of at least 3:1 on white and, turned over, on the dark mode's ground,
-    and that printed grey up to 12 stay apart and in order.
-
-    Examples
-    --------
     >>> ordered(3)
     ['#21a585', '#31688e', '#481d6f']
     """

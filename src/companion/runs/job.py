@@ -17,34 +17,15 @@ REPORT_EVERY = 5.0  # seconds
 
 @dataclass(frozen=True)
 class Computed:
-    """What comes back from the worker that computed a job.
+    """What comes back from the worker that computed a job."""
 
-    Attributes
-    ----------
-    table : DataFrame or None
-        None where training diverged, after ``step`` steps.
-    step : int or None
-    seconds : float
-        The time that it took.
-    cost : float
-        The time that it takes where no checkpoint is found.
-    origin : dict
-        Digests of the code and data that the worker used, its versions and commit.
-    device : str
-        The processor or GPU.
-    processor : dict
-        What decides how it rounds, see :func:`alignbook.system.features`.
-    host : str
-        The machine.
-    """
-
-    table: pd.DataFrame | None
+    table: pd.DataFrame | None  # None where training diverged, after so many steps
     step: int | None
     seconds: float
-    cost: float
-    origin: dict
-    device: str
-    processor: dict
+    cost: float  # seconds that it takes where no checkpoint is found
+    origin: dict  # digests of the code and data that the worker used, its versions and commit
+    device: str  # the name of the processor or GPU
+    processor: dict  # what decides how it rounds, see system.features
     host: str
 
     @property
@@ -55,19 +36,9 @@ class Computed:
 
 
 def computed(job: Job, device: str = "auto", report: bool = False) -> Computed:
-    """Compute ``job`` in a worker; nothing is stored.
+    """Compute ``job`` in a worker; nothing is stored. ``report``: progress goes to its standard error.
 
-    Parameters
-    ----------
-    job : Job
-    device : {"auto", "cpu", "cuda"}
-    report : bool
-        Whether the worker writes lines of progress to its standard error.
-
-    Raises
-    ------
-    AlignbookError
-        One line, where the job fails or its data are missing.
+    Raises AlignbookError, one line, where the job fails or its data are missing.
     """
     device = choose_device(device)
     require_data([job])

@@ -1,7 +1,6 @@
 """YAML as parameters are written in it. The one module of the command that needs PyYAML."""
 
 import re
-import reprlib
 
 import yaml
 
@@ -11,15 +10,6 @@ class Loader(yaml.SafeLoader):
 
     And of a name that stands twice it takes the last; here that is an error.
     """
-
-    def construct_object(self, node, deep=False):
-        try:
-            return super().construct_object(node, deep)
-        except (ValueError, TypeError, AttributeError, LookupError):  # of a tag, as in !!int x
-            kind = node.tag.rpartition(":")[2]
-            raise yaml.constructor.ConstructorError(
-                None, None, f"{reprlib.repr(node.value)} is no {kind}", node.start_mark
-            ) from None
 
     def construct_mapping(self, node, deep=False):
         if not isinstance(node, yaml.MappingNode):
@@ -48,18 +38,9 @@ Loader.add_implicit_resolver(
 )
 
 
-def numbers(text):
-    """What the text says, numbers being what they look like. Raises ValueError for what is no YAML."""
-    return _read(text, Loader)
-
-
-def plain(text):
-    """What the text says in YAML 1.1. Raises ValueError for what is no YAML."""
-    return _read(text, yaml.SafeLoader)
-
-
-def _read(text, loader):
+def loaded(text):
+    """What the text says. Raises ValueError for what is no YAML."""
     try:
-        return yaml.load(text, loader)
+        return yaml.load(text, Loader)
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from alignbook import paths
-from alignbook.errors import AlignbookError, fault
+from alignbook.errors import AlignbookError, fault, on_one_line
 from companion.runs.parameters import UNREADABLE, read, read_yaml
 
 SOURCE = "notebook.md"
@@ -37,15 +37,10 @@ class Notebook:
     @property
     def text(self):
         """The source. Raises AlignbookError where it cannot be read or is no UTF-8."""
-        where = paths.shown(self.source)
         try:
-            content = self.source.read_bytes()
-            return content.decode("utf-8").replace("\r\n", "\n")
-        except OSError as error:
-            raise AlignbookError(f"cannot read {where}: {error.strerror}") from None
-        except UnicodeDecodeError as error:
-            line, byte = content.count(b"\n", 0, error.start) + 1, content[error.start]
-            raise AlignbookError(f"{where}, line {line}: byte 0x{byte:02x} is no UTF-8") from None
+            return self.source.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise AlignbookError(f"cannot read {paths.shown(self.source)}: {on_one_line(error)}") from None
 
     @property
     def title(self):
@@ -55,73 +50,28 @@ class Notebook:
 
     @property
     def label(self):
-        """What it reproduces, as the paper numbers it, e.g. ``Maennel Fig. 2``.
-
-        ``alignbook: figure:`` of the front matter; in older notebooks the first part of the title.
-        """
-        return self.field("figure") or self.title.split(" · ")[0]
-
-    @property
-    def subject(self):
-        """The title, without the figure's number where that stands in it."""
-        return self.title if self.field("figure") else self.title.split(" · ")[-1]
+        """What it reproduces, as the paper numbers it, e.g. ``Maennel Fig. 2``."""
+        return self.front.get("figure", self.slug)
 
     @property
     def front(self):
-        """The front matter's ``alignbook``, a dict."""
-        front = _front(self.text)
-        return front if isinstance(front, dict) else {}
+        """The front matter's ``alignbook``, a dict.
+
+        figure : what the notebook reproduces, as the paper numbers it; claim : what the paper claims
+        parts : {id: a few words} of the statements that make up the claim, where it is not one statement
+        data : what of the paper's data stands here, where it is not all
+        paper_page : the page of the paper's PDF that shows the figure, where it is known
+        finding, caveat, stands_on, key_numbers : see :mod:`companion.findings`
+        """
+        return _front(self.text)
 
     @property
     def claim(self):
-        """What the paper claims, one line: the field ``alignbook: claim:`` of the notebook's front matter.
-
-        In the chapter ``OWN``: what we ask.
-        """
+        """What the paper claims, or in the chapter ``OWN`` what we ask, one line."""
         if "claim" not in self.front:
             where = paths.shown(self.source)
             raise AlignbookError(f"{where}: no claim in its front matter (alignbook: claim: …)")
         return str(self.front["claim"])
-
-    @property
-    def parts(self):
-        """{id: a few words} of the statements that make up ``claim``, the headline's among them.
-
-        ``alignbook: parts:`` of the front matter; empty where the claim is one statement. Raises
-        AlignbookError where it is no such mapping.
-        """
-        parts = self.field("parts") or {}
-        if not isinstance(parts, dict) or not all(isinstance(words, str) for words in parts.values()):
-            raise AlignbookError(f"{paths.shown(self.source)}: parts must be a mapping, {{id: a few words}}")
-        return parts
-
-    @property
-    def data(self):
-        """What of the paper's data stands here, where it is not all, or None.
-
-        ``alignbook: data:`` of the front matter.
-        """
-        return self.field("data")
-
-    @property
-    def settings(self):
-        """{profile: what its settings are}, where they are neither all the paper's nor merely smaller.
-
-        ``alignbook: settings:`` of the front matter.
-        """
-        return self.field("settings") or {}
-
-    @property
-    def paper_page(self):
-        """The page of the paper's PDF that shows what this reproduces, or None where it is not known.
-
-        ``alignbook: paper_page:`` of the front matter.
-        """
-        return self.field("paper_page")
-
-    def field(self, name):
-        """A field of the front matter's ``alignbook``, or None."""
-        return self.front.get(name)
 
     @property
     def folder(self):
@@ -141,27 +91,18 @@ class Notebook:
         """The module that judges and words what is stored; otherwise as ``experiment``."""
         return self._module("reading")
 
-    @property
-    def modules(self):
-        """The study's own modules, without those that it shares."""
-        return [self.experiment, self.reading]
-
     def _module(self, part):
-        module = f"companion.studies.{self.paper}.{self.slug}.{part}"
         try:
-            return importlib.import_module(module)
+            return importlib.import_module(f"companion.studies.{self.paper}.{self.slug}.{part}")
         except (Exception, SystemExit) as error:
-            file = self.folder / f"{part}.py"
-            absent = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
-            if absent and not file.exists():  # else a module of the study's name hides it
-                raise AlignbookError(f"{self.name} has no {part} {paths.shown(file)}") from None
-            raise AlignbookError(f"{self.name}: its {part} cannot be imported: {fault(error)}") from error
+            file = paths.shown(self.folder / f"{part}.py")
+            raise AlignbookError(f"{self.name}: cannot import {file}: {fault(error)}") from error
 
 
 @cache
 def _front(text):
     try:
-        return read_yaml(text.removeprefix("---").split("\n---", 1)[0], plain=True)["alignbook"]
+        return dict(read_yaml(text.removeprefix("---").split("\n---", 1)[0])["alignbook"])
     except UNREADABLE:
         return {}
 
@@ -196,24 +137,10 @@ def find(name):
 
 
 def parameters(name, namespace):
-    """The values that the cells of notebook ``name`` give its parameters.
+    """The values that notebook ``name`` has in its ``namespace``, the ``globals()`` of its cells.
 
-    Parameters
-    ----------
-    name : str
-        As :func:`find` takes it.
-    namespace : dict
-        The notebook's ``globals()``.
-
-    Returns
-    -------
-    dict
-        Every parameter, and every name that papermill has injected, whether a parameter has it or not.
-
-    Raises
-    ------
-    AlignbookError
-        Where the parameters cell has not run.
+    Of every parameter, and of every name that papermill has injected, whether a parameter has it or not.
+    Raises AlignbookError where the parameters cell has not run.
     """
     names = [*read(find(name))]
     for cell in namespace.get("In", ()):

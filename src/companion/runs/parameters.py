@@ -25,7 +25,9 @@ from alignbook.errors import AlignbookError, on_one_line
 
 PROFILES = ("paper", "quick", "smoke")  # most faithful first
 _TYPES = {"int": int, "float": float, "str": str, "bool": bool}
-_CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+_CELL = re.compile(
+    r"^```\{code-cell\}[^\n]*\n:tags: \[parameters\b[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL
+)
 _COMMENT = re.compile(r"#\s*(?:(\{.*?\}|[\[(].*?[\])])\s*:\s*)?(.+)")
 # What reading YAML raises: what is no YAML or no UTF-8, and too many digits, are ValueErrors, the others come
 # from tags.
@@ -35,31 +37,16 @@ _NO_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)  # what pars
 
 @dataclass(frozen=True)
 class Parameter:
-    """One line of a parameters cell.
-
-    type : ``int``, ``float``, ``str`` or ``bool``; ``many`` says whether it is a list of these
-    choices : allowed values, or None
-    interval : (low, high, low is allowed, high is allowed), or None
-    """
+    """One line of a parameters cell."""
 
     name: str
-    type: str
-    many: bool
+    type: str  # int, float, str or bool
+    many: bool  # a list of these
     default: object
-    choices: tuple | None
-    interval: tuple | None
+    choices: tuple | None  # allowed values
+    interval: tuple | None  # (low, high, low is allowed, high is allowed)
+    range: str  # either as the cell writes it
     meaning: str
-
-    @property
-    def range(self):
-        """The allowed values as the cell writes them, or an empty string."""
-        if self.choices is not None:
-            return "{" + ", ".join(map(str, self.choices)) + "}"
-        if self.interval is None:
-            return ""
-        low, high, low_in, high_in = self.interval
-        low, high = (str(int(end)) if end.is_integer() else f"{end:g}" for end in (low, high))
-        return f"{'[' if low_in else '('}{low}, {high}{']' if high_in else ')'}"
 
     def check(self, value):
         """``value`` in this parameter's type, or AlignbookError."""
@@ -109,15 +96,10 @@ def read(notebook):
 
 @cache  # of the text: a page asks for its parameters again and again
 def _read(text, where):
-    found = []
-    for cell in _CELL.finditer(text):
-        line = text.count("\n", 0, cell.start(1)) + 1
-        tags, skipped, code = _split_metadata(cell.group(1), f"{where}, line {line}")
-        if "parameters" in tags:
-            found.append((line + skipped, code))
-    if len(found) != 1:
-        raise AlignbookError(f"{where}: {len(found)} cells are tagged 'parameters', one is needed")
-    ((first, code),) = found
+    cells = [*_CELL.finditer(text)]
+    if len(cells) != 1:
+        raise AlignbookError(f"{where}: {len(cells)} cells begin with ':tags: [parameters]', one is needed")
+    code, first = cells[0][1], text.count("\n", 0, cells[0].start(1)) + 1
     try:
         nodes, comments = ast.parse(code).body, _comments(code)
     except (*_NO_PYTHON, tokenize.TokenError) as error:
@@ -151,8 +133,7 @@ def resolve(notebook, profile=None, overrides=None):
         try:
             values.update(_checked(spec, entry, notebook))
         except AlignbookError as error:
-            where = ", ".join([paths.shown(notebook.folder / "profiles.yaml"), notebook.name])
-            raise AlignbookError(f"{where}: {str(error).removeprefix(f'{notebook.name} ')}") from None
+            raise AlignbookError(f"{paths.shown(notebook.folder / 'profiles.yaml')}: {error}") from None
     values.update(_checked(spec, overrides or {}, notebook))
     return values
 
@@ -162,40 +143,36 @@ def read_profile(notebook, profile):
 
     Its ``profiles.yaml`` says so profile by profile; what it leaves out is the cell's.
     """
+    there = f"there are: {', '.join(PROFILES)}"
     if profile not in PROFILES:
-        raise AlignbookError(f"no profile {profile!r}; there are: {', '.join(PROFILES)}")
+        raise AlignbookError(f"no profile {profile!r}; {there}")
     path = notebook.folder / "profiles.yaml"
-    try:
-        entries = _loaded(path.read_text(encoding="utf-8"))
-    except (OSError, *UNREADABLE) as error:
-        raise AlignbookError(f"cannot read profile {paths.shown(path)}: {on_one_line(error)}") from error
-    unknown = [known for known in entries if known not in PROFILES] if isinstance(entries, dict) else []
-    if unknown:
-        there = f"there are: {', '.join(PROFILES)}"
+    entries = from_yaml(path)
+    if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
+        raise AlignbookError(f"{paths.shown(path)}: a profile has values by name")
+    if unknown := [name for name in entries if name not in PROFILES]:
         raise AlignbookError(f"{paths.shown(path)}: no profile {_short(unknown[0])}; {there}")
-    if not isinstance(entries, dict) or not isinstance(entries.get(profile, {}), dict):
-        raise AlignbookError(f"{paths.shown(path)}: profile {profile} has no values by name")
     return entries.get(profile, {})
 
 
-def read_yaml(text, plain=False):
-    """What YAML says; ``plain``: as YAML 1.1 has numbers. PyYAML is imported when it is needed."""
-    from . import loader
-
-    return loader.plain(text) if plain else loader.numbers(text)
-
-
-def loaded(text, where):
-    """What the YAML ``text`` of the file ``where`` says. Raises AlignbookError, one line."""
+def from_yaml(path):
+    """What the YAML file ``path`` says. Raises AlignbookError, one line, where it cannot be read."""
     try:
-        return _loaded(text)
-    except UNREADABLE as error:
-        raise AlignbookError(f"cannot read {where}: {on_one_line(error)}") from error
+        return _loaded(path.read_text(encoding="utf-8"))
+    except (OSError, *UNREADABLE) as error:
+        raise AlignbookError(f"cannot read {paths.shown(path)}: {on_one_line(error)}") from None
 
 
 @cache  # of the text: every notebook asks for the same few files
 def _loaded(text):
     return read_yaml(text)
+
+
+def read_yaml(text):
+    """What YAML says. PyYAML is imported when it is needed."""
+    from companion.runs import loader
+
+    return loader.loaded(text)
 
 
 def profile_of(notebook, values):
@@ -229,19 +206,6 @@ def from_text(assignments):
     return values
 
 
-def from_file(path):
-    """The values of a YAML file ``name: value``. Raises AlignbookError, one line, where it is none."""
-    where = paths.shown(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except ValueError as error:  # no UTF-8
-        raise AlignbookError(f"cannot read {where}: {on_one_line(error)}") from None
-    values = loaded(text, where)
-    if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
-        raise AlignbookError(f"{where}: parameters are written name: value")
-    return dict(values)
-
-
 def written(value):
     """A value as a reader sees it: the items of a list with commas between them."""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -254,50 +218,8 @@ def _checked(spec, values, notebook):
             near = difflib.get_close_matches(str(name), spec, n=1, cutoff=0.4)
             hint = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(spec)}"
             raise AlignbookError(f"{notebook.name} has no parameter {_short(name)}{hint}")
-        try:
-            checked[name] = spec[name].check(value)
-        except AlignbookError as error:
-            raise AlignbookError(f"{error}{_own_data(spec[name], value, notebook)}") from None
+        checked[name] = spec[name].check(value)
     return checked
-
-
-def _own_data(parameter, value, notebook):
-    """Where a cell is to name data sets of the reader's own, of which ``value`` is one; else empty."""
-    for name in value if isinstance(value, list) else [value]:
-        if parameter.type != "str" or not parameter.choices or name in parameter.choices:
-            continue
-        if re.fullmatch(r"[\w.-]+", str(name)) and (paths.data() / f"{name}.npz").is_file():
-            cell = re.search(rf"^{parameter.name}: ", notebook.text, re.MULTILINE)
-            line = notebook.text.count("\n", 0, cell.start()) + 1
-            where = f"{paths.shown(notebook.source)}, line {line}"
-            return f"; to use {name}.npz of your own, add {name} to the braces in {where}"
-    return ""
-
-
-def _split_metadata(cell, where):
-    """(tags, lines before the code, code) of a code cell.
-
-    Its metadata are a YAML block or lines ``:key: value``; where : the cell's place, for messages.
-    """
-    lines = cell.split("\n")
-    if lines[0].strip() == "---":
-        end = next((i for i, line in enumerate(lines[1:], 1) if line.strip() == "---"), None)
-        if end is None:
-            raise AlignbookError(f"{where}: the cell's metadata are not closed by a line ---")
-        text, skipped = "\n".join(lines[1:end]), end + 1
-    else:
-        skipped = next((i for i, line in enumerate(lines) if not re.match(r":[\w-]+:", line)), len(lines))
-        text = "\n".join(line[1:] for line in lines[:skipped])
-    try:
-        metadata = read_yaml(text, plain=True) or {}
-    except UNREADABLE as error:
-        raise AlignbookError(f"{where}: the cell's metadata are no YAML ({on_one_line(error)})") from error
-    if not isinstance(metadata, dict):
-        raise AlignbookError(f"{where}: the cell's metadata have no names: {_short(metadata)}")
-    tags = metadata.get("tags") or []
-    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        raise AlignbookError(f"{where}: tags must be a list of names like [parameters], not {_short(tags)}")
-    return tags, skipped, "\n".join(lines[skipped:])
 
 
 def _comments(code):
@@ -315,10 +237,10 @@ def _parameter(node, comments):
         raise ValueError(f"its type is not one of {', '.join(_TYPES)} or a list of these")
     lines = range(node.lineno, node.end_lineno + 1)
     comment = next((comments[line] for line in lines if line in comments), None)
-    said = _COMMENT.match(comment or "")
-    if said is None:
+    match = _COMMENT.match(comment or "")
+    if match is None:
         raise ValueError("a comment must say what it is")
-    limits, meaning = said.groups()
+    limits, meaning = match.groups()
     choices = interval = None
     if limits and (kind == "bool" or (kind == "str" and limits[0] != "{")):
         raise ValueError(f"a {kind} has no range {limits}")
@@ -329,7 +251,7 @@ def _parameter(node, comments):
         low, high = _ends(limits)
         interval = (low, high, limits[0] == "[", limits[-1] == "]" and not math.isinf(high))
     default = ast.literal_eval(node.value)
-    return Parameter(node.target.id, kind, many, default, choices, interval, meaning.strip())
+    return Parameter(node.target.id, kind, many, default, choices, interval, limits or "", meaning.strip())
 
 
 def _ends(limits):

@@ -4,11 +4,12 @@ A file is a list. An entry says of one notebook
 
 ``notebook``, ``profile``, ``values``
     the values of which parameters differ from the profile's
-``new_seeds``
-    first and last of the seeds on which verdicts rest alone; left out where every run is new
-``decides``, ``matters``, ``spread``, ``rule``, ``why``
-    the claims, the smallest effects that matter, the spread that chose the number of seeds, the verdict's
-    rule and a reason
+``decides``
+    the claims that it was made for, among the notebook's at these values
+``matters``, ``spread``, ``rule``, ``why``, ``new_seeds``
+    a record of what was fixed beforehand, which nothing here reads: the smallest effects that matter, the
+    spread that chose the number of seeds, the verdict's rule, a reason, and the first and the last of the
+    seeds on which verdicts rest alone (left out where every run is new)
 ``expected_core_hours``
     at the stored wall times
 ``needs``
@@ -18,34 +19,18 @@ A file is a list. An entry says of one notebook
     from the page's in their number alone, or are nearer to the paper's. Of several entries, the first whose
     runs are stored counts
 
-A plan is *adopted* when the page shows its values; verdicts rest on all seeds. ``decides`` is a record of
-what was planned: its statements may have been renamed since.
+A plan is *adopted* when the page shows its values; verdicts rest on all seeds.
 """
 
-import math
 from dataclasses import dataclass
-from functools import cache
 
 from alignbook import paths
 from alignbook.errors import AlignbookError, on_one_line
 from companion.runs import notebooks, parameters
 
 LONG = 6  # values of a list, from which on not all are named
-FIELDS = {
-    "notebook": str,
-    "profile": str,
-    "values": dict,
-    "new_seeds": list | None,
-    "decides": list,
-    "matters": dict,
-    "spread": str,
-    "rule": str,
-    "expected_core_hours": int | float,
-    "why": str,
-    "needs": str | None,
-    "judges": list | None,
-}
-_OPTIONAL = ("new_seeds", "needs", "judges")
+REQUIRED = "notebook profile values decides matters spread rule why expected_core_hours".split()
+OPTIONAL = "new_seeds needs judges".split()
 
 
 @dataclass(frozen=True)
@@ -56,15 +41,10 @@ class Plan:
     profile: str
     changed: dict
     values: dict
-    new_seeds: tuple | None
     decides: list
-    matters: dict
-    spread: str
-    rule: str
-    expected_core_hours: float
-    why: str
-    needs: str | None
     judges: list
+    needs: str | None
+    expected_core_hours: float
 
     def __str__(self):
         return f"{self.notebook} ({self._changed('=')})"
@@ -101,67 +81,26 @@ def _folder():
 
 
 def _plans(path):
-    where = paths.shown(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except ValueError as error:  # no UTF-8
-        raise AlignbookError(f"cannot read {where}: {on_one_line(error)}") from None
-    found = [_plan(entry, f"{where}, entry {n}") for n, entry in enumerate(_entries(text, where), 1)]
-    for plan in found:
-        if plan.notebook.split("/")[0] != path.stem:
-            raise AlignbookError(f"{where}: a plan of {plan.notebook} belongs in the file of its paper")
-    return found
-
-
-@cache  # of the text
-def _entries(text, where):
-    entries = parameters.loaded(text, where)
+    where, entries = paths.shown(path), parameters.from_yaml(path)
     if not isinstance(entries, list):
         raise AlignbookError(f"{where}: plans are a list")
-    return entries
+    return [_plan(entry, path.stem, f"{where}, entry {n}") for n, entry in enumerate(entries, 1)]
 
 
-def _plan(entry, where):
-    if not isinstance(entry, dict):
-        raise AlignbookError(f"{where}: no plan")
-    unknown = [field for field in entry if field not in FIELDS]
-    if unknown:
-        raise AlignbookError(f"{where}: a plan has no field {unknown[0]}; it has {', '.join(FIELDS)}")
-    for field, kind in FIELDS.items():
-        if field not in entry and field not in _OPTIONAL:
-            raise AlignbookError(f"{where}: no {field}")
-        if not isinstance(entry.get(field), kind) or isinstance(entry.get(field), bool):
-            raise AlignbookError(f"{where}: {field} is {on_one_line(repr(entry.get(field)))}")
-    hours, seeds = float(entry["expected_core_hours"]), entry.get("new_seeds")
-    if not 0 <= hours < math.inf:
-        raise AlignbookError(f"{where}: expected_core_hours is {hours}")
+def _plan(entry, paper, where):
+    fields = {*entry} if isinstance(entry, dict) else set()
+    if {*REQUIRED} - fields or fields - {*REQUIRED, *OPTIONAL}:
+        raise AlignbookError(f"{where}: a plan has {', '.join(REQUIRED)}, and may have {', '.join(OPTIONAL)}")
+    decides, judges = entry["decides"], entry.get("judges", [])
+    if not isinstance(decides, list) or not isinstance(judges, list):
+        raise AlignbookError(f"{where}: decides and judges are lists of claims")
     try:
-        book = notebooks.find(entry["notebook"])
-        values = parameters.resolve(book, entry["profile"], entry["values"])
-    except AlignbookError as error:
-        raise AlignbookError(f"{where}: {error}") from None
-    if book.name != entry["notebook"]:
-        raise AlignbookError(f"{where}: the whole name of the notebook is {book.name}")
-    if seeds is not None and not _among(seeds, _most(values.get("seeds"), *entry["values"].values())):
-        raise AlignbookError(
-            f"{where}: new_seeds are the first and the last new seed of those that are run, not "
-            f"{on_one_line(seeds)}"
-        )
-    judges = entry.get("judges") or []
-    return Plan(
-        notebook=entry["notebook"], profile=entry["profile"], changed=entry["values"], values=values,
-        new_seeds=None if seeds is None else tuple(seeds), decides=entry["decides"], matters=entry["matters"],
-        spread=entry["spread"], rule=entry["rule"], why=entry["why"], needs=entry.get("needs"),
-        judges=judges, expected_core_hours=hours,
-    )  # fmt: skip
-
-
-def _most(*values):
-    """The largest whole number among ``values``: seeds, or networks or groups that are counted like them."""
-    return max((v for v in values if isinstance(v, int) and not isinstance(v, bool)), default=None)
-
-
-def _among(seeds, count):
-    """Whether ``seeds`` are a first and a last seed of the ``count`` that are run from 0 on."""
-    whole = len(seeds) == 2 and all(isinstance(s, int) and not isinstance(s, bool) for s in seeds)
-    return whole and 0 <= seeds[0] <= seeds[1] and (count is None or seeds[1] < count)
+        notebook = notebooks.find(entry["notebook"])
+        values = parameters.resolve(notebook, entry["profile"], entry["values"])
+        hours = float(entry["expected_core_hours"])
+    except (AlignbookError, ValueError, TypeError, AttributeError) as error:
+        raise AlignbookError(f"{where}: {on_one_line(error)}") from None
+    if entry["notebook"] != notebook.name or notebook.paper != paper:
+        raise AlignbookError(f"{where}: {notebook.name} is to be named so, in the file of its paper")
+    needs = entry.get("needs")
+    return Plan(notebook.name, entry["profile"], entry["values"], values, decides, judges, needs, hours)

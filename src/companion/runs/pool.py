@@ -52,21 +52,9 @@ def compute(
 ) -> None:
     """Call ``task(job)`` for every job in ``workers`` processes, and ``done(job, result)`` here as each ends.
 
-    Parameters
-    ----------
-    jobs : list of Job
-    task : callable
-        Picklable; raises AlignbookError where a job fails.
-    workers : int
-    done : callable
-    admits : callable, optional
-        Asked before a job begins: whether it does at all.
-
-    Raises
-    ------
-    AlignbookError
-        For the first job that fails, once those in hand have ended and been handed over; or where a worker
-        is lost a second time. After the first time, the jobs in hand run again.
+    ``admits(job)`` is asked before a job begins: whether it does at all. Raises the AlignbookError of the
+    first job that fails, once those in hand have ended and been handed over; or where a worker is lost a
+    second time. After the first time, the jobs in hand run again.
     """
     left, begun = dict(enumerate(jobs)), []
     with open_workers():
@@ -174,30 +162,21 @@ def _follow(parent):
 
 
 def compute_on_cluster(jobs: list[Job], task: Callable, scheduler, *, done: Callable) -> None:
-    """Like :func:`compute`, on the workers of a Dask cluster.
+    """Like :func:`compute`, on the workers of a Dask cluster: its address, tcp://host:8786, or a client.
 
-    Parameters
-    ----------
-    jobs : list of Job
-    task : callable
-        Returns a :class:`companion.runs.job.Computed`.
-    scheduler : str or distributed.Client
-        An address such as ``tcp://host:8786``, or a client.
-    done : callable
-
-    Raises
-    ------
-    AlignbookError
-        At once where there is no scheduler, the connection is lost, or a worker used other code, versions or
-        data. At the end, where jobs failed or their workers ended (Dask tries a few).
-
-    Notes
-    -----
-    Not by joblib's backend for Dask, which waits for ever for a job that has ended several workers.
+    Raises AlignbookError, at once where there is no scheduler, the connection is lost, or a worker used other
+    code, versions or data; at the end where jobs failed or their workers ended (Dask tries a few). Not by
+    joblib's backend for Dask, which waits for ever for a job that has ended several workers.
     """
-    distributed = _distributed()
+    from alignbook.data import tables
+
+    try:
+        import distributed
+    except ImportError:
+        raise AlignbookError("a scheduler needs Dask: install alignbook[cluster]") from None
     client = _client(distributed, scheduler) if isinstance(scheduler, str) else scheduler
-    failures, theirs = [], _Theirs(jobs)
+    names = {name for job in jobs for name in results.datasets(job).values()}
+    failures, data = [], {name: tables.digest(name) for name in filter(tables.available, sorted(names))}
     futures = dict(zip(client.map(partial(_on_worker, task), jobs, pure=False), jobs, strict=True))
     try:
         for future in distributed.as_completed(list(futures), loop=client.loop):
@@ -208,7 +187,7 @@ def compute_on_cluster(jobs: list[Job], task: Callable, scheduler, *, done: Call
                 failures.append(_failure(job, future.exception()))
                 continue
             computed, worker = future.result()
-            if other := theirs.other(job, computed.origin):
+            if other := _difference(job, computed.origin, data):
                 raise AlignbookError(f"worker {worker} is refused: {other}; finished jobs are stored")
             done(job, computed)
     finally:
@@ -233,33 +212,24 @@ def _on_worker(task, job):
         return task(job), worker.address
 
 
-class _Theirs:
-    """What workers used, beside the code and versions here and the data here or of the first worker."""
+def _difference(job, origin, data):
+    """What a worker used that is other than here, a short text; empty where nothing is.
 
-    def __init__(self, jobs):
-        from alignbook.data import tables
-
-        one_each = {job.compute: job for job in jobs}
-        self.code = {compute: results.origin_of_code(job) for compute, job in one_each.items()}
-        names = {name for job in jobs for name in results.datasets(job).values()}
-        self.data = {name: tables.digest(name) for name in sorted(filter(tables.available, names))}
-
-    def other(self, job, origin):
-        """What differs, a short text; empty where nothing does."""
-        ours = self.code[job.compute]
-        others = [
-            f"{package} {origin['versions'].get(package)} there, {version} here"
-            for package, version in ours["versions"].items()
-            if origin["versions"].get(package) != version
-        ]
-        if ours["code"] != origin["code"]:
-            others.append("the experiment's code is another")
-        made_from = filter(None, (origin[field] for field in results.DATASETS.values()))
-        sets = {data["name"]: data["sha256"] for data in made_from}
-        odd = [name for name, sha in sets.items() if self.data.setdefault(name, sha) != sha]
-        if odd:
-            others.append(f"its data are others ({', '.join(odd)})")
-        return ", ".join(others)
+    data : digests of the data sets here by name; of others the first worker's are noted
+    """
+    ours = results.origin_of_code(job)
+    others = [
+        f"{package} {origin['versions'].get(package)} there, {version} here"
+        for package, version in ours["versions"].items()
+        if origin["versions"].get(package) != version
+    ]
+    if ours["code"] != origin["code"]:
+        others.append("the experiment's code is another")
+    made_from = filter(None, (origin[field] for field in results.DATASETS.values()))
+    sets = {each["name"]: each["sha256"] for each in made_from}
+    if odd := [name for name, sha in sets.items() if data.setdefault(name, sha) != sha]:
+        others.append(f"its data are others ({', '.join(odd)})")
+    return ", ".join(others)
 
 
 def _failure(job, error):
@@ -282,11 +252,3 @@ def _client(distributed, address):
         return distributed.Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, TimeoutError, ValueError, TypeError, ImportError, RuntimeError) as error:
         raise AlignbookError(f"no scheduler at {on_one_line(address)}: {on_one_line(error)}") from None
-
-
-def _distributed():
-    try:
-        import distributed
-    except ImportError:
-        raise AlignbookError("a scheduler needs Dask: install alignbook[cluster]") from None
-    return distributed

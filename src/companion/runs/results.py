@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 import warnings
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -30,13 +29,16 @@ DATASETS = {"dataset": "data", "source": "source_data", "other": "other_data"}
 CODE = "the code has changed"  # a reason to be stale
 _FIELDS = {
     "code": str | None,  # None of a result that was stale when digests of files began
-    "data": dict | None,
+    **dict.fromkeys(DATASETS.values(), dict | None),
     "date": str,
     "commit": str | None,
     "device": str,
     "wall_time_s": int | float,
+    "cost_s": int | float,
     "versions": dict,
+    "processor": dict,
 }
+_LACKING = {"source_data", "other_data", "cost_s", "processor"}  # in older results
 
 
 @dataclass(frozen=True)
@@ -161,17 +163,6 @@ def in_book(jobs):
     return any(any((book / name).glob("*-*.json")) for name in set(map(owner, jobs)))
 
 
-def move_to_book(job):
-    """Move the files of ``job`` from the reader's own store to the book's."""
-    own, book = _places(job)[0], _places(job)[-1]
-    if own != book and _both_there(own):
-        book.parent.mkdir(parents=True, exist_ok=True)
-        for suffix in (".csv", ".json"):
-            system.replace(_with_suffix(book, suffix), _with_suffix(own, suffix).read_bytes())
-        for suffix in (".json", ".csv"):
-            _with_suffix(own, suffix).unlink()
-
-
 def fetch(job):
     """The stored job, or None when it is missing or broken; a broken one is warned about."""
     return _fetched(job, read_table=True)
@@ -233,18 +224,12 @@ def _check(provenance, job):
         raise ValueError(f"its outcome is {provenance['outcome']!r}")
     if provenance["outcome"] == "finished" and not provenance["table"]["rows"] > 0:
         raise ValueError("its table has no rows")
-    for field, kind in _FIELDS.items():
-        if not isinstance(provenance[field], kind):
-            raise TypeError(f"{field} is {provenance[field]!r}")
-    for field in ("wall_time_s", "cost_s"):
-        if not 0 <= provenance.get(field, 0) < math.inf:  # older results lack the second
-            raise ValueError(f"{field} is {provenance[field]!r}")
-    if not isinstance(provenance.get("processor", {}), dict):  # older results lack it
-        raise TypeError(f"processor is {provenance['processor']!r}")
+    for field in _FIELDS.keys() - (_LACKING - provenance.keys()):
+        value, number = provenance[field], field in ("wall_time_s", "cost_s")
+        if not isinstance(value, _FIELDS[field]) or (number and not 0 <= value < math.inf):
+            raise TypeError(f"{field} is {value!r}")
     for argument, field in DATASETS.items():
-        made_from = provenance.get(field)  # older results lack all but ``data``
-        if not isinstance(made_from, dict | None):
-            raise TypeError(f"{field} is {made_from!r}")
+        made_from = provenance.get(field)
         if made_from and not isinstance(made_from["sha256"], str):
             raise TypeError(f"the sha256 of {field} is {made_from['sha256']!r}")
         if (made_from["name"] if made_from else None) != datasets(job).get(argument):
@@ -283,9 +268,8 @@ def origin_of_data(job):
 def store(job, table, origin, *, device, wall_time, cost=None, processor=None, step=None, host=None):
     """Write ``table`` (DataFrame; None for a run that diverged after ``step`` steps) and provenance.
 
-    origin : what :func:`origin` said before the job was computed; device : str, what computed it;
-    wall_time : float, seconds; cost : those with what checkpoints spared, see :attr:`Stored.cost`;
-    processor : its :func:`alignbook.system.features`; host : the machine, where it is not this one.
+    origin : what :func:`origin` said before the job was computed; the others are those of a
+    :class:`~companion.runs.job.Computed`, the host where it is not this one
     """
     text = written(table)
     provenance = origin | {
@@ -313,23 +297,14 @@ def stamp(stored, digest, verified):
 
     verified : dict for the provenance, how that was found out
     """
-    with claimed(stored.job):
-        latest = peek(stored.job)
-        if latest and latest.provenance == stored.provenance:
-            _describe(location(stored.job), stored.provenance | {"code": digest, "verified": verified})
+    latest = peek(stored.job)
+    if latest and latest.provenance == stored.provenance:
+        _describe(location(stored.job), stored.provenance | {"code": digest, "verified": verified})
 
 
 def _describe(place, provenance):
     text = json.dumps(provenance, indent=1, sort_keys=True) + "\n"
     system.replace(_with_suffix(place, ".json"), text.encode())
-
-
-@contextmanager
-def claimed(job):
-    """Hold ``job`` against other processes on this machine while it is computed."""
-    name = f"{owner(job).replace('/', '-')}-{file_name(job)}"
-    with system.locked(paths.results() / ".locks" / name):
-        yield
 
 
 def require_writable():

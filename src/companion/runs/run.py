@@ -3,6 +3,7 @@
 Each job is stored as soon as it comes back, so that a run that was killed goes on where it stopped.
 """
 
+import itertools
 import json
 import warnings
 from collections.abc import Callable
@@ -29,34 +30,15 @@ class Stale(UserWarning):
 
 @dataclass(frozen=True)
 class Run:
-    """A notebook's results.
-
-    Attributes
-    ----------
-    name : str
-        The notebook.
-    profile : str or None
-        The profile whose values these are.
-    near : str
-        The profile from which the fewest values differ.
-    parameters : dict
-        Values of all its parameters.
-    stored : list of Stored
-        One per job: its ``job``, its ``table`` (a DataFrame, or None where it diverged) and its
-        ``provenance`` (a dict).
-    joined : list of Stored
-        Of a more faithful profile that is not stored whole, what is stored of it, for a page that shows both.
-    joined_profile : tuple
-        That profile, and how many jobs it has.
-    """
+    """A notebook's results."""
 
     name: str
-    profile: str | None
-    near: str
-    parameters: dict
-    stored: list
-    joined: list = ()
-    joined_profile: tuple = (None, 0)
+    profile: str | None  # whose values these are
+    near: str  # the profile from which the fewest values differ
+    parameters: dict  # the values of all
+    stored: list[results.Stored]  # one per job
+    joined: list[results.Stored] = ()  # what is stored of a more faithful profile that the page shows, too
+    joined_profile: tuple = (None, 0)  # that profile, and how many jobs it has
 
     @property
     def shown_profile(self) -> str:
@@ -106,11 +88,6 @@ class Run:
         """Reasons by file name, of the jobs whose code or data have changed since."""
         reasons = {results.file_name(item.job): item.stale() for item in self.shown}
         return {name: why for name, why in reasons.items() if why}
-
-    @property
-    def stale_line(self) -> str:
-        """What is stale and how to mend it; empty where nothing is."""
-        return stale_line(self.stale, len(self.shown))
 
 
 def run(
@@ -174,26 +151,50 @@ def run(
     """
     notebook = notebooks.find(name)
     values = parameters.resolve(notebook, profile, overrides)
-    return run_values(
-        notebook,
-        values,
-        device=device,
-        workers=workers,
-        scheduler=scheduler,
-        recompute=recompute,
-        progress=progress,
-    )
+    how = {"device": device, "workers": workers, "scheduler": scheduler}
+    return run_values(notebook, values, recompute=recompute, progress=progress, **how)
 
 
-def run_values(notebook: notebooks.Notebook, values: dict, *, recompute: str | None = None, **how) -> Run:
+def run_values(
+    notebook: notebooks.Notebook,
+    values: dict,
+    *,
+    device: str = "auto",
+    workers: int | None = None,
+    scheduler=None,
+    recompute: str | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Run:
     """Like :func:`run`, of the resolved ``values`` of all parameters."""
     jobs = jobs_of(notebook, values)
     recompute = default_recompute(jobs) if recompute is None else recompute
-    stored = run_jobs(jobs, recompute=recompute, **how)
-    results_run = _run(notebook, parameters.profile_of(notebook, values), values, stored)
-    if results_run.stale:
-        warnings.warn(results_run.stale_line, Stale, stacklevel=3)
-    return results_run
+    if recompute not in RECOMPUTE:
+        raise AlignbookError(f"recompute must be one of {', '.join(RECOMPUTE)}, not {recompute!r}")
+    if workers is not None and (not isinstance(workers, int) or workers < 1):
+        raise AlignbookError(f"workers must be a whole number, at least 1, not {workers!r}")
+    if scheduler is None and device != "auto":
+        choose_device(device)
+    code.forget()
+    stored = {job.name: None if recompute == "all" else results.fetch(job) for job in jobs}
+    if recompute == "stale":
+        stored |= {name: None for name, item in stored.items() if item and item.stale()}
+    if others := sum(device not in ("auto", item.kind) for item in stored.values() if item):
+        remedy = "--recompute all computes them again"
+        line = f"{others} of {len(jobs)} jobs are stored, but not made on {device}; {remedy}"
+        warnings.warn(line, stacklevel=2)
+    if waiting := [job for job in jobs if stored[job.name] is None]:
+        results.require_writable()
+        if progress:
+            progress(f"{len(jobs) - len(waiting)} of {len(jobs)} jobs stored, computing {len(waiting)}")
+        compute_and_store(waiting, device=device, workers=workers, scheduler=scheduler, progress=progress)
+        stored |= {job.name: results.fetch(job) for job in waiting}
+        if lost := [name for name, item in stored.items() if item is None]:
+            raise AlignbookError(f"results vanished from the store while running: {', '.join(lost)}")
+    profile = parameters.profile_of(notebook, values)
+    run = _run(notebook, profile, values, [stored[job.name] for job in jobs])
+    if stale := run.stale:
+        warnings.warn(stale_line(stale, len(run.shown)), Stale, stacklevel=3)
+    return run
 
 
 def default_recompute(jobs):
@@ -202,10 +203,10 @@ def default_recompute(jobs):
 
 
 def stale_line(stale, count):
-    """One line on ``stale``, {file name: reasons}, of ``count`` stored results; empty where nothing is."""
+    """One line on ``stale``, {file name: reasons}, of ``count`` stored results."""
     reasons = ", ".join(sorted({reason for why in stale.values() for reason in why}))
     remedy = "--recompute stale computes them again"
-    return f"{len(stale)} of {count} stored results are stale ({reasons}): {remedy}" if stale else ""
+    return f"{len(stale)} of {count} stored results are stale ({reasons}): {remedy}"
 
 
 def load(notebook, profile):
@@ -217,7 +218,7 @@ def load_values(notebook, values, profile=None):
     """Like :func:`load`, of the ``values`` of all its parameters."""
     jobs = jobs_of(notebook, values)
     if not all(map(results.exists, jobs)):
-        return None
+        return None  # without reading any
     stored = [results.fetch(job) for job in jobs]
     return None if None in stored else _run(notebook, profile, values, stored)
 
@@ -263,45 +264,6 @@ def in_one_line(what: str):
         raise AlignbookError(f"{what} ({fault(error)})") from error
 
 
-def run_jobs(
-    jobs: list[Job],
-    *,
-    device: str = "auto",
-    workers: int | None = None,
-    scheduler=None,
-    recompute: str = "missing",
-    progress: Callable[[str], None] | None = None,
-) -> list[results.Stored]:
-    """Every job's result, in order; what is missing is computed first. Arguments are as in :func:`run`."""
-    if recompute not in RECOMPUTE:
-        raise AlignbookError(f"recompute must be one of {', '.join(RECOMPUTE)}, not {recompute!r}")
-    if workers is not None and (not isinstance(workers, int) or workers < 1):
-        raise AlignbookError(f"workers must be a whole number, at least 1, not {workers!r}")
-    if scheduler is None and device != "auto":
-        choose_device(device)
-    code.forget()
-    stored = {job.name: None if recompute == "all" else results.fetch(job) for job in jobs}
-    if recompute == "stale":
-        stored |= {name: None for name, item in stored.items() if item and item.stale()}
-    waiting = [job for job in jobs if stored[job.name] is None]
-    if others := sum(device not in ("auto", item.kind) for item in stored.values() if item):
-        warnings.warn(
-            f"{others} of {len(jobs)} jobs are stored, but not made on {device}; "
-            "--recompute all computes them again",
-            stacklevel=2,
-        )
-    if waiting:
-        results.require_writable()
-        if progress:
-            progress(f"{len(jobs) - len(waiting)} of {len(jobs)} jobs stored, computing {len(waiting)}")
-        compute_and_store(waiting, device=device, workers=workers, scheduler=scheduler, progress=progress)
-        stored.update({job.name: results.fetch(job) for job in waiting})
-        lost = [name for name, item in stored.items() if item is None]
-        if lost:
-            raise AlignbookError(f"results vanished from the store while running: {', '.join(lost)}")
-    return [stored[job.name] for job in jobs]
-
-
 def compute_and_store(
     jobs: list[Job],
     *,
@@ -310,49 +272,32 @@ def compute_and_store(
     scheduler=None,
     progress: Callable[[str], None] | None = None,
     admits: Callable[[Job], bool] | None = None,
-) -> int:
-    """Compute ``jobs``, store each as it comes back, and return how many were stored.
+) -> None:
+    """Compute ``jobs`` and store each as it comes back.
 
-    Parameters
-    ----------
-    device, workers, scheduler, progress
-        As in :func:`run`.
-    admits : callable, optional
-        Asked before a job begins here, not on a cluster: whether it does at all.
+    ``admits(job)`` is asked before a job begins here, not on a cluster: whether it does at all.
     """
-    count = 0
+    count = itertools.count(1)
 
     def done(job, result):
-        nonlocal count
-        count += 1
         _store(job, result, host=result.host if scheduler is not None else None)
         if progress:
-            progress(f"{job.name}: {result.summary}; {count} of {len(jobs)}")
+            progress(f"{job.name}: {result.summary}; {next(count)} of {len(jobs)}")
 
     if scheduler is not None:
         pool.compute_on_cluster(jobs, partial(computed, device=device), scheduler, done=done)
-        return count
+        return
     device = choose_device(device)
     require_data(jobs)
     workers = min(workers or pool.jobs_at_once(device), len(jobs))
     task = partial(computed, device=device, report=progress is not None)
     pool.compute(jobs, task, workers=workers, done=done, admits=admits)
-    return count
 
 
 def _store(job, result, host):
+    where = {"device": result.device, "processor": result.processor, "host": host, "step": result.step}
     try:
-        results.store(
-            job,
-            result.table,
-            result.origin,
-            device=result.device,
-            processor=result.processor,
-            wall_time=result.seconds,
-            cost=result.cost,
-            step=result.step,
-            host=host,
-        )
+        results.store(job, result.table, result.origin, wall_time=result.seconds, cost=result.cost, **where)
     except OSError as error:  # a full disk, a folder that cannot be made
         where, why = paths.shown(paths.results()), error.strerror or error
         raise AlignbookError(f"cannot store job {job.name} in {where}: {why}") from None

@@ -39,21 +39,15 @@ MINUTES = 10.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a recomputed table compares with the ``stored`` one.
-
-    largest, column : the largest difference as a share of its column's largest value (inf where what must be
-        the same is not), and where; 0.0 and None where the tables are the same, bit for bit
-    tolerance : what was allowed; seconds : what it took; code : digest of the code that recomputed it
-    elsewhere : where the stored table is from, if not from this processor and these versions, in words
-    """
+    """How a recomputed table compares with the ``stored`` one."""
 
     stored: results.Stored
-    largest: float
-    column: str | None
-    tolerance: float
+    largest: float  # difference as a share of its column's largest value; inf in what must be the same
+    column: str | None  # where; None where the tables are the same, bit for bit
+    tolerance: float  # what was allowed
     seconds: float
-    code: str
-    elsewhere: str | None = None
+    code: str  # digest of the code that recomputed it
+    elsewhere: str | None = None  # where it was stored, if not on this processor with these versions
 
     @property
     def agrees(self) -> bool:
@@ -70,17 +64,6 @@ class Outcome:
         text = f"{name} {verdict} {by} in column {self.column} ({allowed}, {self.seconds:.1f} s)"
         return text + (f"; it was stored {self.elsewhere}" if self.elsewhere and not self.agrees else "")
 
-    def as_dict(self) -> dict:
-        """It as a JSON-ready dict."""
-        return {
-            "job": results.file_name(self.stored.job),
-            "agrees": self.agrees,
-            "largest_difference": None if math.isinf(self.largest) else self.largest,
-            "column": self.column,
-            "tolerance": self.tolerance,
-            "seconds": round(self.seconds, 3),
-        }
-
 
 @dataclass
 class Verification:
@@ -89,11 +72,6 @@ class Verification:
     outcomes: list[Outcome] = field(default_factory=list)
     verified: int = 0
     stale: dict[str, list[str]] = field(default_factory=dict)
-
-    def as_dict(self) -> dict:
-        """It as a JSON-ready dict."""
-        outcomes = [outcome.as_dict() for outcome in self.outcomes]
-        return {"outcomes": outcomes, "verified": self.verified, "stale": self.stale}
 
 
 def verify(
