@@ -55,11 +55,12 @@ def late(table, parameters, experiment):
 def each(parameters):
     return [
         Case(
-            str(number), f"experiment {number}, {labels} labels, {'faster' if sign > 0 else 'slower'}",
+            str(number),
+            f"experiment {number}, {labels} labels, {'faster' if sign > 0 else 'slower'}",
             {"experiment": number},
         )
         for number, (_, labels, sign) in EXPERIMENTS.items()
-    ]  # fmt: skip
+    ]
 
 
 POINTS = {"above": 0, "matters": 1.0, "unit": "points", "because": gains.VISIBLE}

@@ -131,4 +131,4 @@ NUMBERS = [
     Number("share", "misalignment with the data over that with random bases", share, **EACH),
     Number("learned", "share of the training labels learned", last("accuracy"), bounds=(0, 1), **EACH),
     Number("floor", "misalignment that sampling alone gives", lambda t, p: [floor(p)] if len(t) else None),
-]  # fmt: skip
+]

@@ -91,10 +91,11 @@ STATEMENTS = [
 ]  # fmt: skip
 NUMBERS = [
     Number(
-        start.replace(" ", "-"), f"gain, {words} (points)",
+        start.replace(" ", "-"),
+        f"gain, {words} (points)",
         lambda t, p, labels, start=start: 100 * gain(t, p, labels, start) if len(areas(t, labels)) else None,
         each=each_kind,
     )
     for start, words in STARTS.items()
     if start in ("pretrained", "no bias", "covariance")
-] + [Number("known", "share of its random labels that pre-training fits", known, bounds=(0, 1))]  # fmt: skip
+] + [Number("known", "share of its random labels that pre-training fits", known, bounds=(0, 1))]

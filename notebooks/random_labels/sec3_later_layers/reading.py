@@ -28,9 +28,10 @@ def gains(table):
             for start in list(STARTS)[1:]:
                 gain = 100 * difference(whole[start], whole[SCRATCH])
                 found.append(
-                    pd.DataFrame({"gain": gain}).reset_index()
+                    pd.DataFrame({"gain": gain})
+                    .reset_index()
                     .assign(init_scale=scale, labels=kind, start=start)
-                )  # fmt: skip
+                )
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 

@@ -63,4 +63,4 @@ NUMBERS = [
     Number("along", "share of the labels along their own singular vector", along_own, each=each_labelling),
     Number("steps-first", "steps to learn the first labelling", lambda t, p: of(t, p, "first", "steps")),
     Number("steps-second", "steps to learn the second labelling", lambda t, p: of(t, p, "second", "steps")),
-]  # fmt: skip
+]

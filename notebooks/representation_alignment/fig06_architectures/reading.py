@@ -174,4 +174,4 @@ STATEMENTS = [
 NUMBERS = [
     Number("learned", "combinations of setting and data set that learned", combinations),
     Number("gain", "trained base network minus inputs", base_gain, each=by_set),
-]  # fmt: skip
+]

@@ -90,4 +90,4 @@ STATEMENTS = [
 ]  # fmt: skip
 NUMBERS = [
     Number("last", "area of the last layer less that of the one before it", last_step, each=by_set),
-]  # fmt: skip
+]

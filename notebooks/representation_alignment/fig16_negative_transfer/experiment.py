@@ -69,11 +69,9 @@ def compute(
     ``accuracy`` : target, accuracy on its test images and train_accuracy after fine-tuning, percent.
     """
     drawn = {
-        name: domain(
-            domains, name, handwritten=dataset, sizes=sizes, test_images=test_images, seed=seed
-        )
+        name: domain(domains, name, handwritten=dataset, sizes=sizes, test_images=test_images, seed=seed)
         for name in DOMAINS[domains]
-    }  # fmt: skip
+    }
     settings = {"batch_size": batch_size, "augment": domains == "office31", "device": device}
     net = base(source, base_images, base_epochs, width, seed, device, lambda d, text: report(0.2 * d, text))
     tables = []

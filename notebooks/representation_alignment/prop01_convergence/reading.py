@@ -131,8 +131,9 @@ def tightness(table, parameters, name):
     """Steps to remove ``RATIO`` of the reducible loss over Proposition 2's bound, rounded up, by seed."""
     found = {
         seed: best_bound(*values, parameters["step_size"])
-        for (seed, of), values in spectra(table).items() if of == name
-    }  # fmt: skip
+        for (seed, of), values in spectra(table).items()
+        if of == name
+    }
     return pd.Series({seed: steps / bound for seed, (steps, bound) in found.items()}, dtype=float)
 
 

@@ -77,8 +77,9 @@ def stops(parameters):
     ends = {"early": (False, f"{few} epochs"), "late": (True, f"{many} epochs")}
     return [
         Case(f"{d}-{name}", f"{called(d)}, {words} end to end", {"dataset": d, "width": w, "last": last})
-        for d, w in widest(parameters).items() for name, (last, words) in ends.items()
-    ]  # fmt: skip
+        for d, w in widest(parameters).items()
+        for name, (last, words) in ends.items()
+    ]
 
 
 def more_layers(table, parameters, dataset, width):

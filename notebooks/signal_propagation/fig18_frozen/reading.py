@@ -165,4 +165,4 @@ NUMBERS = [
     Number("before", "mean alignment of the hidden layers before training", before),
     Number("limit", "test accuracy at infinite width (%)", lambda t, p: limit(t, "ridge_test")),
     Number("change", "change of the hidden layers' alignments", changes, each=noises),
-]  # fmt: skip
+]

@@ -156,6 +156,7 @@ STATEMENTS = [
 ]  # fmt: skip
 NUMBERS = [
     Number("best", "test accuracy of the best network (%)", best_accuracy, paper=100 * BEST),
-    Number("rank", "correlation of accuracy with lower stable rank", with_accuracy("log_rank", -1),
-           each=labels),
-]  # fmt: skip
+    Number(
+        "rank", "correlation of accuracy with lower stable rank", with_accuracy("log_rank", -1), each=labels
+    ),
+]

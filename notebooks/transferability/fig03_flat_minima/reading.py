@@ -117,7 +117,7 @@ NUMBERS = [
     Number("length", "length, pre-trained over random", lambda t, p: 1 / curvature(t, p, "norm")),
     Number("rises", "rise of the loss, random over pre-trained", rise, each=each_radius),
     Number("test", "test error", of_start, unit="%", each=each_start("test_error")),
-]  # fmt: skip
+]
 
 
 def conditions(table, parameters):

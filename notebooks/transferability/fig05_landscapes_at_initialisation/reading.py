@@ -182,4 +182,4 @@ STATEMENTS = [
 NUMBERS = [
     Number("times", "curvature, random over pre-trained", lambda t, p: 2 ** ratios(middle(t, p))),
     Number("speed", "times as fast to the loss at which random weights end", times_as_fast),
-]  # fmt: skip
+]

@@ -99,7 +99,8 @@ STATEMENTS = [
 ]  # fmt: skip
 NUMBERS = [
     Number(
-        "distance", "root mean square distance from the term, over y_Q'y_Q",
+        "distance",
+        "root mean square distance from the term, over y_Q'y_Q",
         lambda t, p: over_sets(per_seed(widest(judged_rows(t, p)), distance)),
     ),
-]  # fmt: skip
+]
