@@ -79,10 +79,12 @@ def test_a_row_has_the_claims_of_its_item_and_those_it_names(monkeypatch):
         {"item": "Figure 10", "says": "A drawing", "page": ["fig07_layers"]},
     ]
     monkeypatch.setattr(coverage, "read", lambda paper: rows)
+    known = notebooks.find("representation_alignment/fig07_layers").reading.STATEMENTS
+    (rises,) = (statement.text for statement in known if statement.id == "rises")
     found = [
         claim("order", "Figures 6 and 7", "no effect"),
         claim("by-eye", "Figure 7", "open", ours=True),
-        claim("rises-mnist", "Section 5", "holds", "g"),
+        claim("rises-mnist", "Section 5", "holds", rises),
         claim("other-mnist", "Section 5", "contradicted", "h", ours=True),
     ]
     record = made("representation_alignment/fig07_layers", found)
