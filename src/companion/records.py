@@ -8,7 +8,6 @@ from multiprocessing import get_context
 
 from alignbook import system
 from alignbook.errors import AlignbookError
-from companion import findings
 from companion.claims import Claim
 from companion.findings import Finding
 from companion.judging import judge
@@ -26,7 +25,6 @@ class Record:
     name: str
     title: str
     label: str  # its number in the paper, Maennel Fig. 2
-    statement: str  # what the paper claims
     profile: str
     shown_profile: str  # the same in words
     finding: Finding
@@ -47,11 +45,6 @@ class Record:
     def slug(self) -> str:
         return self.name.split("/")[1]
 
-    @property
-    def headline(self) -> list[Claim]:
-        """The claims of the headline's statement: one, or its replicates."""
-        return findings.headline(self.claims)
-
     def of_statement(self, statement: str) -> list[Claim]:
         """The claims of the statement called ``statement``: one, its replicates, or none."""
         known = notebooks.find(self.name).reading.STATEMENTS
@@ -67,7 +60,6 @@ def of(run: Run) -> Record:
         name=run.name,
         title=notebook.title,
         label=notebook.label,
-        statement=notebook.claim,
         profile=run.profile,
         shown_profile=run.shown_profile,
         finding=judged.finding,

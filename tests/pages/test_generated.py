@@ -60,7 +60,7 @@ def claims(*outcomes, headline=True, group=None, ours=False):
 def made(name="one/a", found=(), finding="It rises to 3."):
     return Record(
         name=name, title=f"Does {name} rise?", label="Paper Fig. 1",
-        statement="c_l rises", profile="quick", shown_profile="quick",
+        profile="quick", shown_profile="quick",
         finding=Finding(finding, "It falls after that."), claims=list(found) or claims("holds"),
         figure={"file": "f.svg", "alt": "A <line>"}, seeds=3, runs=4, stale=0, diverged=0,
         computing=5.0, devices=["a processor"],

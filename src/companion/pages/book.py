@@ -133,7 +133,7 @@ def _execute_all(books, judged, pages, progress):
 
     Raises AlignbookError, one line on all that fail.
     """
-    counted, keys, waiting, errors = itertools.count(1), _Keys(), queue.SimpleQueue(), []
+    counted, keys, waiting, errors = itertools.count(1), _keys(judged), queue.SimpleQueue(), []
     stopped = threading.Event()
     for book in books:
         waiting.put(book)
@@ -141,7 +141,7 @@ def _execute_all(books, judged, pages, progress):
     def one(notebook, kernel):
         profile = judged[notebook.name].profile
         kept = paths.build() / "executed" / profile / f"{notebook.name}.ipynb"
-        mark, key = kept.with_suffix(".key"), keys.of(notebook, profile)
+        mark, key = kept.with_suffix(".key"), keys[notebook.name]
         unchanged = kept.is_file() and mark.is_file() and mark.read_text() == key
         start = time.monotonic()
         if not unchanged:
@@ -174,23 +174,21 @@ def _execute_all(books, judged, pages, progress):
         raise AlignbookError("; ".join(sorted(map(str, errors))))
 
 
-class _Keys:
-    """Digests of what executed pages follow from: all code, the study's files, the paper's stored results."""
-
-    def __init__(self):
-        root = paths.root()
-        self.code = _digest(*(root / "src").rglob("*.py"), *(root / "data" / "plans").glob("*"))
-        self.papers = {}
-
-    def of(self, notebook, profile):
-        paper = notebook.folder.parent
-        if paper.name not in self.papers:
+def _keys(judged):
+    """{name: digest of what its page follows from}: all code, its own files, its paper's stored results."""
+    root, papers, keys = paths.root(), {}, {}
+    code = _digest(*(root / "src").rglob("*.py"), *(root / "data" / "plans").glob("*"))
+    for name, record in judged.items():
+        folder = root / "notebooks" / name
+        paper = folder.parent
+        if paper not in papers:
             stored = sorted(path for store in paths.stores() for path in (store / paper.name).rglob("*.json"))
             stamps = [(str(path), path.stat().st_mtime_ns) for path in stored]
             shared = (file for file in paper.rglob("*") if not (file.parent / notebooks.SOURCE).is_file())
-            self.papers[paper.name] = f"{stamps} {_digest(*shared)}"
-        parts = self.code, self.papers[paper.name], _digest(*notebook.folder.rglob("*")), profile
-        return hashlib.sha256(repr(parts).encode()).hexdigest()
+            papers[paper] = f"{stamps} {_digest(*shared)}"
+        parts = code, papers[paper], _digest(*folder.rglob("*")), record.profile
+        keys[name] = hashlib.sha256(repr(parts).encode()).hexdigest()
+    return keys
 
 
 def _digest(*files):
