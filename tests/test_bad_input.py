@@ -43,14 +43,14 @@ def toys(here, monkeypatch):
 # ---- notebooks and experiments ----
 
 BROKEN_NOTEBOOKS = {
-    "syntax": ("rate: float = 0.5", "rate: float = = 0.5", "line 24: the parameters cell is no Python"),
+    "syntax": ("rate: float = 0.5", "rate: float = = 0.5", "line 25: the parameters cell is no Python"),
     "tags": (":tags: [parameters]", ":tags: parameters", "0 cells begin with"),
     "no cell": (":tags: [parameters]", ":tags: [parameter]", "0 cells begin with"),
     "no UTF-8": ("a toy", "\udcff toy", "can't decode byte 0xff"),
-    "no literal": ("rate: float = 0.5", "rate: float = half", "line 24: cannot read the parameter"),
+    "no literal": ("rate: float = 0.5", "rate: float = half", "line 25: cannot read the parameter"),
     "no range": ("(0, 1]: size", "(0, 1, 2]: size", "a range is written [low, high], not (0, 1, 2]"),
     "nothing in range": ("(0, 1]: size", "(1, 0]: size", "nothing lies in the range (1, 0]"),
-    "twice": ("rate: float = 0.5", "seeds: float = 0.5", "line 25: cannot read the parameter"),
+    "twice": ("rate: float = 0.5", "seeds: float = 0.5", "line 26: cannot read the parameter"),
 }
 
 
@@ -344,5 +344,5 @@ def test_a_working_folder_that_is_gone_is_one_line(toys, tmp_path, monkeypatch, 
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    assert cli.main(["list"]) == 2
+    assert cli.main(["show", "fig99"]) == 2
     assert capfd.readouterr().err == "alignbook: the working folder is gone: cd to one that is there\n"
