@@ -38,7 +38,7 @@ def queue(names=()):
     """
     wanted, works = {notebooks.find(name).name for name in names}, []
     for plan in plans.every():
-        if not wanted or plan.notebook in wanted:
+        if plan.decides and (not wanted or plan.notebook in wanted):
             jobs = run.jobs_of(notebooks.find(plan.notebook), plan.values)
             if missing := [job for job in jobs if results.peek(job) is None]:
                 share = 3600 * plan.expected_core_hours / len(jobs)

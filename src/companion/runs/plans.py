@@ -5,7 +5,8 @@ A file is a list. An entry says of one notebook
 ``notebook``, ``profile``, ``values``
     the values of which parameters differ from the profile's
 ``decides``
-    the claims that it was made for, among the notebook's at these values
+    the claims that it was made for, among the notebook's at these values; none where its runs are kept and
+    nothing asks for more of them
 ``matters``, ``spread``, ``rule``, ``why``, ``new_seeds``
     a record of what was fixed beforehand, which nothing here reads: the smallest effects that matter, the
     spread that chose the number of seeds, the verdict's rule, a reason, and the first and the last of the
