@@ -170,10 +170,6 @@ def measured(model, parameters=None):
     parameters : which of its parameters require gradients; None: as they do.
     """
     checks.instance(model, "model", nn.Module, "a torch.nn.Module")
-    with torch.no_grad():
-        for place, tensor in (*model.named_parameters(), *model.named_buffers()):
-            if tensor.is_floating_point() and not tensor.isfinite().all():
-                raise ValueError(f"{place} of the model has entries that are not finite")
     network = copied(model)
     if parameters is not None:
         by_name.require(network, by_name.chosen(network, parameters))

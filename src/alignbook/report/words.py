@@ -34,7 +34,7 @@ ABOUT = {
         "The Hessian's eigenvalues of largest magnitude, and its trace with a 95 % interval: how sharp the "
         "place is. There is no absolute scale, and random weights can be very flat or very steep: compare "
         "networks with the same loss, data and examples.",
-        "The Hessian's eigenvalues by magnitude; bars are their residuals: a true eigenvalue is no further.",
+        "The Hessian's eigenvalues by magnitude; bars are their residuals, within which a true one lies.",
     ),
     "slice": (
         "The loss around the network",
