@@ -133,52 +133,10 @@ page.audit()
 ```
 """
 
-# Another study, notebooks/toy/fig97_study/: its files.
-TOY_STUDY = {
-    "experiment.py": '''
-"""A toy experiment: the value of a seed is the seed."""
-
-import pandas as pd
-
-from companion.jobs import Job
-
-
-def jobs(parameters):
-    return [
-        Job(f"seed{seed}", compute, {"rate": parameters["rate"], "seed": seed})
-        for seed in range(parameters["seeds"])
-    ]
-
-
-def compute(*, rate, seed, device, report):
-    return pd.DataFrame({"value": [rate * seed]})
-''',
-    "reading.py": '''
-"""What the toy says."""
-
-from companion.over_seeds import sample
-from companion.statements import Statement
-
-STATEMENTS = [
-    Statement(
-        "above", "Values are above 1.", source="Figure 97", of=lambda t, p: sample(t, "value"), above=1,
-        matters=0.1, because="it is a toy", headline=True,
-    ),
-]  # fmt: skip
-''',
-    "profiles.yaml": "smoke: {seeds: 1}\nquick: {seeds: 6}\n",
-    "notebook.md": (
-        TOY_NOTEBOOK.replace("fig99_toy", "fig97_study")
-        .replace("99", "97")
-        .replace('labels: list[str] = ["plain"]  # {plain, fail, diverge, slow, kill}: what happens\n', "")
-    ),
-}
-
-
 TOY = {"experiment.py": TOY_EXPERIMENT, "reading.py": TOY_READING, "notebook.md": TOY_NOTEBOOK}
 
 
-def write_study(root, slug="fig97_study", files=TOY_STUDY):
+def write_study(root, slug, files):
     """Write a toy study into the checkout at ``root``; its folder."""
     folder = root / "notebooks" / "toy" / slug
     folder.mkdir(parents=True)

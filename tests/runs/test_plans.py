@@ -10,9 +10,8 @@ from companion.pages import claim_tables
 from companion.runs import notebooks, parameters, plans, results
 from companion.runs.run import jobs_of, load
 from companion.statements import judged
-from tests.conftest import write_study
 
-STUDY = "toy/fig97_study"
+STUDY = "toy/fig99_toy"
 PLAN = {
     "notebook": STUDY, "profile": "quick", "values": "{seeds: 6}", "new_seeds": "[3, 5]",
     "decides": "[above]",
@@ -22,23 +21,26 @@ PLAN = {
 
 
 class Planned:
-    """The toy study and its plans, in this process."""
+    """The toy study, whose statement stays open, and its plans, in this process."""
 
-    def __init__(self, root):
-        self.root, self.folder = root, write_study(root)
+    def __init__(self, here):
+        self.root, self.folder = here.root, here.notebook.parent
+        of = 'means(t, "value") - means(t, "value").mean(), above=0'
+        here.change('means(t, "value"), above=-9.0', of, here.reading)
+        here.profile("quick", "{seeds: 6}")
 
-    def plan(self, *entries, paper="toy"):
-        """Write the plans of ``paper``: PLAN with other fields, None for those that it lacks."""
+    def plan(self, *entries):
+        """Write plans: PLAN with other fields, None for those that it lacks."""
         lines = []
         for changed in entries:
             entry = {field: text for field, text in (PLAN | changed).items() if text is not None}
             lines.append("- " + "\n  ".join(f"{field}: {text}" for field, text in entry.items()))
-        self.write("\n".join(lines) + "\n", paper)
+        self.write("\n".join(lines) + "\n")
 
-    def write(self, text, paper="toy"):
-        path = self.root / "data" / "plans" / f"{paper}.yaml"
+    def write(self, text):
+        path = self.root / "data" / "plans" / "toy.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode(errors="surrogateescape"))
+        path.write_text(text)
 
     def run(self, profile="quick"):
         """The study's results at ``profile``, computed here."""
@@ -55,7 +57,7 @@ class Planned:
 
 @pytest.fixture
 def planned(here):
-    return Planned(here.root)
+    return Planned(here)
 
 
 def refused(text):
@@ -71,8 +73,12 @@ def test_a_plan_is_read_whole(planned):
     planned.plan({}, {"values": "{seeds: 9, rate: 1e-1}", "new_seeds": None, "needs": "bfloat16"})
     first, second = plans.every()
     assert (first.notebook, first.decides, first.expected_core_hours) == (STUDY, ["above"], 0.5)
-    assert first.values == {"rate": 0.5, "seeds": 6} and first.changed == {"seeds": 6} and first.needs is None
-    assert second.values == {"rate": 0.1, "seeds": 9} and second.needs == "bfloat16"
+    assert (
+        first.values == {"labels": ["plain"], "rate": 0.5, "seeds": 6}
+        and first.changed == {"seeds": 6}
+        and first.needs is None
+    )
+    assert second.values == {"labels": ["plain"], "rate": 0.1, "seeds": 9} and second.needs == "bfloat16"
     assert str(second) == f"{STUDY} (seeds=9, rate=0.1)"
     assert plans.of(STUDY) == [first, second] and plans.of("toy/fig96") == plans.of("other/fig1") == []
 
@@ -82,8 +88,8 @@ BAD = {
     "no values": ({"values": None}, "a plan has notebook, profile"),
     "a text for a list": ({"decides": "above"}, "decides and judges are lists"),
     "a text for hours": ({"expected_core_hours": "long"}, "'long'"),
-    "half a name": ({"notebook": "toy/fig97"}, "toy/fig97_study is to be named so"),
-    "no such notebook": ({"notebook": "toy/figg7_study"}, "did you mean toy/fig97_study?"),
+    "half a name": ({"notebook": "toy/fig99"}, "toy/fig99_toy is to be named so"),
+    "no such notebook": ({"notebook": "toy/figg9_toy"}, "did you mean toy/fig99_toy?"),
     "no such profile": ({"profile": "fast"}, "no profile 'fast'"),
     "a value out of range": ({"values": "{seeds: 6, rate: 2.0}"}, "rate must be in (0, 1], not 2.0"),
 }
@@ -111,7 +117,7 @@ def test_a_file_without_plans_is_one_line(planned, text, message):
 def test_all_seeds_of_an_adopted_plan_count(planned):
     planned.plan({})
     run = planned.run()
-    assert sorted(run.table["seed"]) == [0, 1, 2, 3, 4, 5] and claims_of(run)[0].seeds == 6
+    assert set(run.table["seed"]) == {0, 1, 2, 3, 4, 5} and claims_of(run)[0].seeds == 6
 
 
 def test_what_an_open_claim_needs_is_told_with_its_core_hours(planned):
