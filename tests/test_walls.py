@@ -30,7 +30,6 @@ ROOMS = {
         ("findings", "statements", "studies"),
         ("runs",),
         ("judging",),
-        ("records",),
         ("decide", "pages"),
         ("cli",),
     ],

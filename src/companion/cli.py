@@ -296,16 +296,16 @@ def _stored(notebook):
 
 
 def _claims(options):
-    from companion import claims, findings, records
+    from companion import claims, findings, judging
 
-    judged = records.stored(notebook.name for notebook in notebooks.every())
+    judged = judging.stored(notebook.name for notebook in notebooks.every())
     errors = dict.fromkeys(str(each) for each in judged.values() if isinstance(each, AlignbookError))
     for line in errors:
         print(f"alignbook: {line}", file=sys.stderr)
     rows = [
         {"notebook": record.name, "profile": record.profile} | claim.as_dict()
         for record in judged.values()
-        if isinstance(record, records.Record)
+        if isinstance(record, judging.Record)
         for claim in record.claims
     ]
     if options.json:
@@ -323,7 +323,7 @@ def _claims(options):
     print(f"\n{len(rows)} claims: {_counts(rows, claims.OUTCOMES)}")
     print(f"{len(heads)} headlines: {_counts(heads, claims.OUTCOMES)}")
     for name, record in judged.items():
-        if isinstance(record, records.Record) and not record.finding.fits:
+        if isinstance(record, judging.Record) and not record.finding.fits:
             differing = findings.differing(notebooks.find(name).front.get("stands_on", {}), record.claims)
             print(f"finding to reword: {name} ({'; '.join(differing) or 'it names what was not measured'})")
     return 2 if errors else 0

@@ -9,8 +9,8 @@ import yaml
 
 from companion.claims import Claim
 from companion.findings import Finding
+from companion.judging import Record
 from companion.pages import claim_tables, contents, glance, scorecard
-from companion.records import Record
 
 PAPERS = {"one": "The first paper", "two": "The second paper"}
 TOC = """

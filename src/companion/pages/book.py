@@ -1,6 +1,6 @@
 """Execute the notebooks and build the book.
 
-What is stored is judged first (:mod:`companion.records`), and what is missing is computed. Each notebook then
+What is stored is judged first (:mod:`companion.judging`), and what is missing is computed. Each notebook then
 runs through papermill into a file that takes its place only when every cell has run; Jupyter Book renders the
 executed notebooks without executing anything. The book replaces the last one only when it was built without a
 warning.
@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from alignbook import paths, system
 from alignbook.errors import AlignbookError, on_one_line
-from companion import records
+from companion import judging
 from companion.pages import contents, glance, render
 from companion.pages.execution import Kernel, execute
 from companion.runs import notebooks, parameters
@@ -94,14 +94,14 @@ def _judged(books, profile, progress):
     if profile == "smoke":
         judged = {book.name: _fault(book) for book in books}
     else:
-        judged = records.stored([book.name for book in books], profile)
+        judged = judging.stored([book.name for book in books], profile)
     if broken := dict.fromkeys(str(each) for each in judged.values() if isinstance(each, AlignbookError)):
         raise AlignbookError("; ".join(broken))
     with open_workers():
         for number, book in enumerate(books, 1):
             if judged[book.name] is None:
                 say = _prefixed(progress, f"[{number}/{len(books)}] {book.name}")
-                judged[book.name] = records.of(_computed(book, profile, say))
+                judged[book.name] = judging.record(_computed(book, profile, say))
                 say(f"profile {judged[book.name].profile}")
     return judged
 
