@@ -67,7 +67,7 @@ def test_bad_input_is_one_line_with_status_two(here, arguments, message):
 
 def test_a_dry_run_says_what_it_would_compute_and_at_what_cost(here):
     run = (*RUN, "-p", "rate=1e-1")
-    assert here.call(*run, "--dry-run")[1].splitlines()[1].endswith("no job of this notebook is stored")
+    assert here.call(*run, "--dry-run")[1].splitlines()[1].endswith("since nothing like 3 of them is stored")
     assert here.json(*run, "-p", "seeds=2")["parameters"]["rate"] == 0.1
     for path in here.records():
         path.write_text(json.dumps(json.loads(path.read_text()) | {"cost_s": 1800.0}))

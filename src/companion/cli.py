@@ -177,7 +177,7 @@ def _expect(notebook, values, options):
         return print_json({"jobs": len(jobs), "missing": rows, "stale": len(stale), "core_hours": hours})
     print(f"{notebook.name}: {len(jobs)} jobs, {len(waiting)} to compute")
     if waiting and unknown:
-        print("expected: not known, since no job of this notebook is stored")
+        print(f"expected: not known, since nothing like {unknown} of them is stored")
     elif waiting:
         print(f"expected: {hours:.2g} core hours, by the stored jobs that are most like these")
 
@@ -239,19 +239,16 @@ def _decide(options):
 
 def _print_plans(options, decide):
     """What the plans ask for."""
-    waiting = decide.queue(options.names)
+    rows = [
+        {"plan": str(w.plan), "missing": len(w.missing), "jobs": len(w.jobs), "core_hours": w.hours}
+        for w in decide.queue(options.names)
+    ]
     if options.json:
-        return print_json(
-            [
-                {"plan": str(w.plan), "missing": len(w.missing), "jobs": len(w.jobs), "core_hours": w.hours}
-                for w in waiting
-            ]
-        )
-    for item in waiting:
-        print(
-            f"{item.plan}: {len(item.missing)} of {len(item.jobs)} jobs missing, {item.hours:.1f} core hours"
-        )
-    print(f"plans: {len(waiting)}, for {sum(item.hours for item in waiting):.1f} core hours")
+        return print_json(rows)
+    for row in rows:
+        missing = f"{row['missing']} of {row['jobs']} jobs missing"
+        print(f"{row['plan']}: {missing}, {row['core_hours']:.1f} core hours")
+    print(f"plans: {len(rows)}, for {sum(row['core_hours'] for row in rows):.1f} core hours")
 
 
 def _status(options):
