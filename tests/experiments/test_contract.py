@@ -27,7 +27,7 @@ def book(request):
 def claims(book, smoke):
     """claims(table): of the statements, on the parameters of the smoke run."""
     values = smoke(book.name).parameters
-    return lambda table: judged(book.reading.STATEMENTS, table, values, book.parts)
+    return lambda table: judged(book.reading.STATEMENTS, table, values)
 
 
 def numbers(book, table, values):
@@ -86,7 +86,7 @@ def test_every_parameter_is_used(book, smoke):
     for profile in parameters.PROFILES:
         book.experiment.jobs(Watched(parameters.resolve(book, profile), asked))
     watched = Watched(run.parameters, asked)
-    judged(book.reading.STATEMENTS, run.table, watched, book.parts)
+    judged(book.reading.STATEMENTS, run.table, watched)
     numbers(book, run.table, watched)
     for cell in notebooks.cells(book):
         nodes = list(ast.walk(ast.parse(cell)))
