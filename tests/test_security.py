@@ -50,7 +50,7 @@ def test_archives_of_pickles_are_refused(harm, tmp_path, monkeypatch):
 def test_weights_that_are_pickles_of_more_are_refused(harm, tmp_path):
     torch.save({"state_dict": {"weight": Writes(harm)}}, tmp_path / "weights.pt")
     with pytest.raises(AlignbookError, match="weights.pt cannot be read"):
-        sources.earlier(str(tmp_path / "weights.pt"))
+        sources.network(str(tmp_path / "weights.pt"))
 
 
 def test_a_checkpoint_that_is_a_pickle_of_more_is_made_anew(harm, tmp_path, monkeypatch):
