@@ -2,6 +2,8 @@
 
 import re
 import tempfile
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import jupytext
@@ -18,6 +20,7 @@ from companion.pages import render
 from companion.runs import notebooks, parameters
 from companion.runs.run import Stale
 
+TELL_EVERY = 60  # seconds
 # Tables of profile smoke are too small for their figures, about which seaborn and numpy warn.
 CLEAR = """\
 import warnings
@@ -88,6 +91,22 @@ class Kernel:
         return (self._messages.read().splitlines() or [b""])[-1].decode(errors="replace")
 
 
+@contextmanager
+def _reporting(name):
+    """Inside, a line on standard error says every minute that the notebook's cells still run."""
+    ended = threading.Event()
+
+    def report():
+        while not ended.wait(TELL_EVERY):
+            system.to_stderr(f"{name}: its cells are still running; Ctrl-C ends them")
+
+    threading.Thread(target=report, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
 def execute(notebook: notebooks.Notebook, values: dict, target: Path, kernel: Kernel | None = None) -> Path:
     """Run ``notebook`` with parameter ``values`` into the file ``target``; returns ``target``.
 
@@ -106,7 +125,8 @@ def execute(notebook: notebooks.Notebook, values: dict, target: Path, kernel: Ke
         raise AlignbookError(f"{where} is no notebook: {reason}") from error
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        executed = _executed(notebook, text, kernel, parameters.profile_of(notebook, values))
+        with _reporting(notebook.name):
+            executed = _executed(notebook, text, kernel, parameters.profile_of(notebook, values))
         system.replace(target, _as_stored(executed).encode())
     except OSError as error:
         where = paths.shown(error.filename or target.parent)

@@ -218,8 +218,19 @@ def _checked(spec, values, notebook):
             near = difflib.get_close_matches(str(name), spec, n=1, cutoff=0.4)
             hint = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(spec)}"
             raise AlignbookError(f"{notebook.name} has no parameter {_short(name)}{hint}")
-        checked[name] = spec[name].check(value)
+        try:
+            checked[name] = spec[name].check(value)
+        except AlignbookError as error:
+            raise AlignbookError(f"{error}{_own_data(value, notebook)}") from None
     return checked
+
+
+def _own_data(value, notebook):
+    """How a page takes the image set of the reader's own that ``value`` names; empty where it names none."""
+    named = re.fullmatch(r"[\w.-]+", str(value))
+    if not named or not (paths.data() / f"{value}.npz").is_file():
+        return ""
+    return f"; to use {value}.npz of your own, add {value} to the braces in {paths.shown(notebook.source)}"
 
 
 def _comments(code):
