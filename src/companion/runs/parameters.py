@@ -227,7 +227,7 @@ def _checked(spec, values, notebook):
 
 def _own_data(value, notebook):
     """How a page takes the image set of the reader's own that ``value`` names; empty where it names none."""
-    named = re.fullmatch(r"[\w.-]+", str(value))
+    named = isinstance(value, str) and re.fullmatch(r"[\w.-]+", value)
     if not named or not (paths.data() / f"{value}.npz").is_file():
         return ""
     return f"; to use {value}.npz of your own, add {value} to the braces in {paths.shown(notebook.source)}"
