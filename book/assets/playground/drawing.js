@@ -4,6 +4,14 @@ playground.drawing = function () {
   const HIGH = 0.72; // height of a chart in widths
   const [LEFT, RIGHT, TOP, BOTTOM] = [38, 10, 8, 32];
 
+  // Asking for a width makes the browser lay the page out again: once for all charts, until they are resized.
+  const widths = new Map();
+  const wide = (place) => {
+    if (!widths.has(place)) widths.set(place, place.getBoundingClientRect().width);
+    return widths.get(place);
+  };
+  const resized = () => widths.clear();
+
   const plain = (value) => String(+value.toPrecision(3)).replace("-", "−");
 
   /** Places of about `most` round numbers from low to high; of a logarithmic axis powers of ten, or two. */
@@ -36,7 +44,7 @@ playground.drawing = function () {
    * line ends. bars : [{x, y, start}], with a tick at `start`.
    */
   function chart(place, { x, y, lines = [], bars = [] }) {
-    const width = Math.max(150, place.getBoundingClientRect().width || 300);
+    const width = Math.max(150, wide(place) || 300);
     const height = Math.round(HIGH * width);
     const [right, bottom] = [width - RIGHT, height - BOTTOM];
     const [atX, atY] = [scale(x, LEFT, right), scale(y, bottom, TOP)];
@@ -110,7 +118,7 @@ playground.drawing = function () {
 
   /** Points of two classes on the map of what the network says. */
   function plane(canvas, { side, share }, task, colours) {
-    const size = (canvas.width = canvas.height = Math.round(canvas.clientWidth * (window.devicePixelRatio || 1)) || 300);
+    const size = (canvas.width = canvas.height = Math.round(wide(canvas) * (window.devicePixelRatio || 1)) || 300);
     const pen = canvas.getContext("2d");
     const map = document.createElement("canvas");
     map.width = map.height = side;
@@ -152,12 +160,12 @@ playground.drawing = function () {
       const row = Math.floor(at / columns);
       pen.putImageData(image, (at % columns) * (8 + gap), row * (8 + gap) + (row ? 3 : 0));
     });
-    const factor = Math.max(1, Math.ceil(((window.devicePixelRatio || 1) * canvas.clientWidth) / map.width));
+    const factor = Math.max(1, Math.ceil(((window.devicePixelRatio || 1) * wide(canvas)) / map.width));
     [canvas.width, canvas.height] = [map.width * factor, map.height * factor];
     const out = canvas.getContext("2d");
     out.imageSmoothingEnabled = false;
     out.drawImage(map, 0, 0, canvas.width, canvas.height);
   }
 
-  return { chart, plane, filters, plain };
+  return { chart, plane, filters, plain, resized };
 };

@@ -48,7 +48,7 @@
     if (!root) return;
     root.hidden = false;
     const $ = (key) => root.querySelector(`[data-key="${key}"]`);
-    const { chart, plane, filters, plain } = playground.drawing();
+    const { chart, plane, filters, plain, resized } = playground.drawing();
     const digits = JSON.parse(document.getElementById("playground-digits").textContent);
     let settings = read(location.hash);
     let [running, round, records, sharpened, waiting] = [false, 0, [], null, false];
@@ -249,7 +249,10 @@
         location.hash = button.dataset.settings;
         root.scrollIntoView();
       });
-    new ResizeObserver(() => requestAnimationFrame(draw)).observe($("loss"));
+    new ResizeObserver(() => {
+      resized();
+      requestAnimationFrame(draw);
+    }).observe($("loss"));
     reset();
   }
 
