@@ -33,6 +33,7 @@ def test_no_page_breaks_a_rule_of_accessibility(built, browser, checker, scheme)
     try:
         for name in [*PAGES, "search", "genindex"]:
             page = tab.open(name)
+            page.wait_for_selector("svg.theme-switch", state="attached")  # icons are drawn after loading
             page.evaluate(checker)
             broken += [f"{name}: {found}" for found in page.evaluate(RUN)]
         page.goto(f"{tab.base}search.html?q=alignment")
