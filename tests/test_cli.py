@@ -124,6 +124,19 @@ def test_a_study_of_a_paper_without_a_chapter_is_told_and_left_out():
     assert said[0].startswith("other/fig01_x is left out of the book: no chapter other/index in _toc.yml")
 
 
+def test_a_data_set_of_ones_own_is_told_how_to_be_used(here, tmp_path):
+    cell = 'labels: list[str] = ["plain"]  # {plain, fail, diverge, slow, kill}: what happens'
+    line = here.notebook.read_text().splitlines().index(cell) + 1
+    where = {"ALIGNBOOK_DATA": str(tmp_path)}
+    refused = "labels must be one of {plain, fail, diverge, slow, kill}, not 'my_set'"
+    run = ("run", "fig99", "-p", "labels=[plain, my_set]")
+    assert here.call(*run, **where)[2] == f"alignbook: {refused}\n"
+    (tmp_path / "my_set.npz").write_bytes(b"")
+    remedy = f"add my_set to the braces in notebooks/toy/fig99_toy/notebook.md, line {line}"
+    told = f"alignbook: {refused}; to use my_set.npz of your own, {remedy}\n"
+    assert here.call(*run, **where)[2] == told
+
+
 def test_a_short_name_that_fits_two_notebooks_is_refused(here):
     shutil.copytree(here.notebook.parent, here.notebook.parents[1] / "fig98_toy")
     status, _, err = here.call("show", "fig9")

@@ -84,15 +84,20 @@ def _list(options):
 
 def _of_every_notebook(look):
     """Rows that ``look(notebook)`` makes, and the exit status: a broken notebook is told and left out."""
-    rows, faults = [], {}
+    rows, errors = [], []
     for notebook in notebooks.every():
         try:
             rows.extend(look(notebook))
         except AlignbookError as error:
-            faults[f"alignbook: {error}"] = notebook
-    for line in faults:
-        print(line, file=sys.stderr)
-    return rows, 2 if faults else 0
+            errors.append(error)
+    return rows, _told(errors)
+
+
+def _told(errors):
+    """Print each of ``errors`` once, a line; the exit status."""
+    for line in dict.fromkeys(map(str, errors)):
+        print(f"alignbook: {line}", file=sys.stderr)
+    return 2 if errors else 0
 
 
 def _show(options):
@@ -296,9 +301,7 @@ def _claims(options):
     from companion import claims, findings, judging
 
     judged = judging.stored(notebook.name for notebook in notebooks.every())
-    errors = dict.fromkeys(str(each) for each in judged.values() if isinstance(each, AlignbookError))
-    for line in errors:
-        print(f"alignbook: {line}", file=sys.stderr)
+    status = _told([each for each in judged.values() if isinstance(each, AlignbookError)])
     rows = [
         {"notebook": record.name, "profile": record.profile} | claim.as_dict()
         for record in judged.values()
@@ -307,7 +310,7 @@ def _claims(options):
     ]
     if options.json:
         print_json(rows)
-        return 2 if errors else 0
+        return status
     width = max((len(row["outcome"]) for row in rows), default=0)
     for row in rows:
         kind = "".join(f", {word}" for word in ("headline", "ours") if row[word])
@@ -323,7 +326,7 @@ def _claims(options):
         if isinstance(record, judging.Record) and not record.finding.fits:
             differing = findings.differing(notebooks.find(name).front.get("stands_on", {}), record.claims)
             print(f"finding to reword: {name} ({'; '.join(differing) or 'it names what was not measured'})")
-    return 2 if errors else 0
+    return status
 
 
 def _counts(rows, outcomes):

@@ -1,4 +1,4 @@
-"""Which instrument changes first, which layer's tangent kernel leads, and what settles last. All is ours.
+"""Which changes first, filters or features, and whether features need the filters. All is ours.
 
 Times are in octaves of steps, log₂(1 + step), so that a difference is a factor.
 """
@@ -91,17 +91,15 @@ def times(table, network, task, when=half_time):
     return pd.DataFrame(found, index=list(INSTRUMENTS)).T
 
 
-def leaders(table, network, task):
-    """One row per seed, at the end: ``leader``, the layer (from 1) whose tangent kernel leads; and
-    ``hidden``, the largest A_l of a layer between the first and the last less the larger of theirs.
-    """
+def hidden_lead(table, parameters, network, task):
+    """The largest A_l of a layer between the first and the last less the larger of theirs, at the end."""
     ends = {seed: tangents(rows).iloc[-1] for seed, rows in runs(table, network, task).items()}
-    found = {
-        seed: {"leader": end.idxmax(), "hidden": end.iloc[1:-1].max() - end.iloc[[0, -1]].max()}
+    leads = {
+        seed: end.iloc[1:-1].max() - end.iloc[[0, -1]].max()
         for seed, end in ends.items()
         if end.notna().all() and len(end) > 2
     }
-    return pd.DataFrame(found, index=["leader", "hidden"], dtype=float).T
+    return pd.Series(leads, dtype=float)
 
 
 def later(first, second, when=half_time):
@@ -194,7 +192,7 @@ STATEMENTS = [
     Statement(
         "hidden-leads", "At the end a hidden layer's tangent kernel leads: it is better aligned than the "
         "first and the last layer's, in the network that shows it least.", source="compare Lou Section 2.3",
-        of=least(lambda t, p, network, task: leaders(t, network, task)["hidden"], cases), above=0,
+        of=least(hidden_lead, cases), above=0,
         matters=0.01, unit="A_l",
         because="a hundredth of the largest possible alignment",
     ),

@@ -221,16 +221,21 @@ def _checked(spec, values, notebook):
         try:
             checked[name] = spec[name].check(value)
         except AlignbookError as error:
-            raise AlignbookError(f"{error}{_own_data(value, notebook)}") from None
+            raise AlignbookError(f"{error}{_own_data(spec[name], value, notebook)}") from None
     return checked
 
 
-def _own_data(value, notebook):
-    """How a page takes the image set of the reader's own that ``value`` names; empty where it names none."""
-    named = isinstance(value, str) and re.fullmatch(r"[\w.-]+", value)
-    if not named or not (paths.data() / f"{value}.npz").is_file():
-        return ""
-    return f"; to use {value}.npz of your own, add {value} to the braces in {paths.shown(notebook.source)}"
+def _own_data(parameter, value, notebook):
+    """Where a cell is to name data sets of the reader's own, of which ``value`` is one; else empty."""
+    for name in value if isinstance(value, list) else [value]:
+        if parameter.type != "str" or not parameter.choices or name in parameter.choices:
+            continue
+        if re.fullmatch(r"[\w.-]+", str(name)) and (paths.data() / f"{name}.npz").is_file():
+            cell = re.search(rf"^{parameter.name}: ", notebook.text, re.MULTILINE)
+            line = notebook.text.count("\n", 0, cell.start()) + 1
+            where = f"{paths.shown(notebook.source)}, line {line}"
+            return f"; to use {name}.npz of your own, add {name} to the braces in {where}"
+    return ""
 
 
 def _comments(code):
