@@ -9,7 +9,8 @@ import pytest
 from alignbook import paths
 from benchmarks import __main__ as command, harness, registry, texts, training
 from benchmarks.work import Aim, Scaling, Work, entrywise_error, relative_error
-from companion.pages import bench_page, quantities
+from companion.pages import quantities
+from companion.prose import benchmarks as benchmarks_page
 
 # Workers import what they run by name, so the works lie in a module.
 FAKE = textwrap.dedent(
@@ -111,11 +112,11 @@ def test_a_comparison_from_workers_to_table_file_and_page(fake, tmp_path, capsys
     (scaling,) = stored(folder)["scalings"].values()
     assert scaling["exponents"]["expected time"] == pytest.approx(1)
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
-    table = bench_page.comparisons()
+    table = benchmarks_page.comparisons()
     assert table["peer"].tolist() == ["theirs", "hungry"]
     for faster, peer in zip(table["faster"], (theirs, hungry), strict=True):
         assert faster == peer["median"] / ours["median"]
-    assert "times<br>" in table["shown"][0] and bench_page.drawn(table).count("<svg") == 1
+    assert "times<br>" in table["shown"][0] and benchmarks_page.drawn(table).count("<svg") == 1
 
 
 @pytest.mark.slow
@@ -125,7 +126,7 @@ def test_answers_that_disagree_are_an_error_and_reach_nothing(fake, tmp_path, ca
     out, err = capsys.readouterr()
     assert "DISAGREE" in out and "MISSED" in out and "ANSWERS DISAGREE: sums/bad (wrong)" in err
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
-    assert "answers disagree" in bench_page.comparisons()["shown"][0]
+    assert "answers disagree" in benchmarks_page.comparisons()["shown"][0]
 
 
 def test_updates_of_training_tell_a_network_that_has_not_learned():
@@ -183,13 +184,13 @@ def test_every_work_can_be_listed_without_its_peers():
 
 
 def test_the_committed_results_make_a_page(tmp_path):
-    bench_page.write(tmp_path)
+    benchmarks_page.write(tmp_path)
     text = (tmp_path / "benchmarks.md").read_text()
     assert "{{" not in text and "benchmarks-table.txt" in text and "benchmarks/faster.svg" in text
     table = (tmp_path / "benchmarks-table.txt").read_text()
-    compared = [machine for machine in bench_page.read().values() if machine["comparisons"]]
+    compared = [machine for machine in benchmarks_page.read().values() if machine["comparisons"]]
     assert compared and all(machine["machine"] in table for machine in compared)
-    rows = bench_page.comparisons().query("work == 'tangent_alignment/mlp' and peer == 'NNGeometry'")
+    rows = benchmarks_page.comparisons().query("work == 'tangent_alignment/mlp' and peer == 'NNGeometry'")
     assert f"{rows['faster'].min():.0f} to {rows['faster'].max():.0f} times less time" in text
     assert (tmp_path / "benchmarks" / "faster.svg").read_text().count("<svg") == 1
 

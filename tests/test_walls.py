@@ -28,7 +28,7 @@ ROOMS = {
         ("claims", "jobs"),
         ("over_seeds",),
         ("findings", "statements", "studies"),
-        ("runs",),
+        ("prose", "runs"),
         ("judging",),
         ("decide", "pages"),
         ("cli",),

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from alignbook import paths
-from companion.pages import ideas, toys
+from companion.prose import ideas, toys
 from tests.pages.test_interactive import states_of
 
 CHAPTER = paths.root() / "book" / "ideas.md"

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from alignbook import metrics, paths
 from alignbook.metrics.tangent_alignment import tangent_alignment
-from companion.pages import playground
+from companion.prose import playground
 
 ASSETS = paths.root() / "book" / "assets" / "playground"
 PAGE = (paths.root() / "book" / "playground.md").read_text(encoding="utf-8")
@@ -50,7 +50,7 @@ def address(tmp_path_factory):
     """Of the playground alone, in a page that is opened as a file."""
     folder = tmp_path_factory.mktemp("playground")
     shutil.copytree(ASSETS, folder / "_static" / "playground")
-    playground.draw(folder)
+    playground.write(folder)
     raw = PAGE[PAGE.index("<link") : PAGE.rindex("</script>") + len("</script>")]
     raw = re.sub(
         r"```\{include\} (\S+)\n```", lambda found: (folder / found[1]).read_text(encoding="utf-8"), raw

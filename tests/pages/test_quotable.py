@@ -6,7 +6,7 @@ import re
 import numpy as np
 
 from alignbook import paths
-from companion.pages import one_network, tour, traps
+from companion.prose import one_network, tour, traps
 
 
 def text_of(page):
@@ -22,7 +22,7 @@ def test_the_code_of_the_errata_prints_what_they_show():
 
 
 def test_the_tour_includes_what_is_drawn_and_its_numbers_are_those_of_the_runs(tmp_path):
-    tour.draw(tmp_path)
+    tour.write(tmp_path)
     text = (tmp_path / "tour.md").read_text(encoding="utf-8")
     named = re.findall(r"```\{image\} (\S+)", text)
     drawn = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.svg")}

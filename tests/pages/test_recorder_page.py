@@ -5,13 +5,13 @@ import re
 import pandas as pd
 
 from alignbook import paths
-from companion.pages import recorder_page
+from companion.prose import recorder
 
 SCRIPT = paths.root() / "book" / "assets" / "recorder_example.py"
 
 
 def stored():
-    return pd.read_csv(paths.root() / recorder_page.EXAMPLE, keep_default_na=False)
+    return pd.read_csv(paths.root() / recorder.EXAMPLE, keep_default_na=False)
 
 
 def test_the_stored_curves_are_those_of_the_code_that_is_shown(tmp_path, monkeypatch):
@@ -23,12 +23,12 @@ def test_the_stored_curves_are_those_of_the_code_that_is_shown(tmp_path, monkeyp
     expected = stored()
     pd.testing.assert_frame_equal(found, expected[expected["step"] < 1], rtol=0.01)
     steps = expected.groupby("instrument")["step"].agg(["nunique", "max"])
-    assert set(steps.index) == {*recorder_page.PANELS, recorder_page.CONTROL}
+    assert set(steps.index) == {*recorder.PANELS, recorder.CONTROL}
     assert steps.to_numpy().tolist() == [[26, 1778]] * 5
 
 
 def test_the_page_shows_them_and_says_where_they_end(tmp_path):
-    recorder_page.write(tmp_path)
+    recorder.write(tmp_path)
     text = (tmp_path / "recorder.md").read_text()
     assert (tmp_path / "recorder" / "curves.svg").read_text().count("<svg") == 1
     values = stored().query("instrument == 'curvature'")["value"]

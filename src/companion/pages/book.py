@@ -53,7 +53,9 @@ def _build(profile, progress):
     computed = time.monotonic()
     pages = paths.build() / "pages"
     _clear(pages)
-    shutil.copytree(paths.root() / "book", pages, dirs_exist_ok=True)
+    shutil.copytree(
+        paths.root() / "book", pages, ignore=shutil.ignore_patterns("*.py", "__pycache__"), dirs_exist_ok=True
+    )
     (pages / "_toc.yml").write_text(contents.staged(toc, books), encoding="utf-8")
     _execute_all(books, judged, pages, progress)
     for book in books:

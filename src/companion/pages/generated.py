@@ -1,26 +1,12 @@
-"""Generated pages: chapters, findings, scorecard, execution status, benchmarks, reference."""
+"""Generated pages: chapters, findings, scorecard, execution status, reference, and prose pages' own."""
 
 import html
+import importlib
 import json
 import re
 
 from alignbook import paths
-from companion.pages import (
-    bench_page,
-    chapter,
-    glance,
-    ideas,
-    one_network,
-    page,
-    playground,
-    probe_page,
-    recorder_page,
-    reference,
-    scorecard,
-    tables,
-    tour,
-    traps,
-)
+from companion.pages import chapter, glance, page, reference, scorecard, tables
 from companion.pages.names import spoken
 from companion.runs import notebooks
 
@@ -52,15 +38,9 @@ def write(books, records, pages):
     findings = {record.name: spoken(record.finding.text) for record in ordered}
     (pages / "shown.json").write_text(json.dumps(findings), encoding="utf-8")
 
-    bench_page.write(pages)
-    probe_page.guide(pages)
-    if (paths.root() / recorder_page.EXAMPLE).is_file():
-        recorder_page.write(pages)
-    ideas.draw(pages)
-    playground.draw(pages)
-    if one_network.folder().is_dir():
-        traps.draw(pages)
-        tour.draw(pages)
+    for prose in sorted((paths.root() / "book").glob("*.md")):
+        if prose.with_suffix(".py").is_file():
+            importlib.import_module(f"companion.prose.{prose.stem}").write(pages)
     reference.write(pages)
 
 

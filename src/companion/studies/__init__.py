@@ -16,11 +16,14 @@ What several studies of a paper share stands in ``notebooks/<paper>/shared/``, c
 from alignbook import paths
 
 
-class _Folder:
-    """The notebooks' folder, looked up each time: ``ALIGNBOOK_ROOT`` may change while a process runs."""
+class Folder:
+    """A folder of the checkout, looked up each time: ``ALIGNBOOK_ROOT`` may change while a process runs."""
+
+    def __init__(self, name: str):
+        self.name = name
 
     def __iter__(self):
-        return iter([str(paths.root() / "notebooks")])
+        return iter([str(paths.root() / self.name)])
 
 
-__path__ = _Folder()
+__path__ = Folder("notebooks")

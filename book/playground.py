@@ -8,7 +8,7 @@ EACH = 20  # images of a class
 SCRIPT = '<script type="application/json" id="playground-digits">{}</script>\n'
 
 
-def draw(pages):
+def write(pages):
     """Write the data that ``playground.md`` includes into the folder ``pages``."""
     (pages / "playground-digits.txt").write_text(SCRIPT.format(json.dumps(digits())), encoding="utf-8")
 

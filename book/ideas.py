@@ -11,16 +11,16 @@ import numpy as np
 from IPython.display import HTML
 
 from alignbook import metrics
-from companion.pages import toys
 from companion.pages.interactive import Axis, Control, Field, Layer, Readout, picture
 from companion.pages.style import SEQUENCE
+from companion.prose import toys
 
 BLUE, ORANGE, GREEN, BLACK, GREY = (SEQUENCE[n] for n in (0, 1, 2, 6, 7))
 TURNS = list(range(0, 91, 10))  # degrees
 DEGREES = [f"{turn}°" for turn in TURNS]
 
 
-def draw(pages: Path) -> None:
+def write(pages: Path) -> None:
     """Write the picture of each idea, which ``ideas.md`` includes, into the folder ``pages``."""
     for idea, function in PICTURES.items():
         (pages / f"idea-{idea}.txt").write_text(f"{function().data}\n", encoding="utf-8")

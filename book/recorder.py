@@ -21,7 +21,9 @@ LAYERS = {"alignment": "(output)"}  # of which the page gives numbers, if not th
 
 
 def write(pages: Path) -> None:
-    """Write the page and its figure into the folder ``pages``."""
+    """Write the page and its figure into the folder ``pages``, where its table is stored."""
+    if not (paths.root() / EXAMPLE).is_file():
+        return
     table = pd.read_csv(paths.root() / EXAMPLE, keep_default_na=False)
     style.apply()
     (pages / "recorder").mkdir(exist_ok=True)

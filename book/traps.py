@@ -18,14 +18,17 @@ from alignbook import metrics
 from alignbook.data import load
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import numpy_stream, torch_stream
-from companion.pages import one_network, style
+from companion.pages import style
 from companion.pages.plots import label_ends, octaves
+from companion.prose import one_network
 
 BLUE, ORANGE, GREEN, PINK, GREY = (style.SEQUENCE[n] for n in (0, 1, 2, 3, 7))
 
 
-def draw(pages: Path) -> None:
-    """Write ``traps/<name>.svg`` for every picture into the folder ``pages``."""
+def write(pages: Path) -> None:
+    """Write ``traps/<name>.svg`` for every picture into the folder ``pages``, where results are stored."""
+    if not one_network.folder().is_dir():
+        return
     style.apply()
     (pages / "traps").mkdir(exist_ok=True)
     for name, picture in PICTURES.items():

@@ -8,7 +8,7 @@ from companion.pages import style
 EXAMPLE = "data/probe-example.json"
 
 
-def guide(pages):
+def write(pages):
     """Write what ``probe.md`` includes, ``probe-example.txt`` and its figures, into the folder ``pages``."""
     path = paths.root() / EXAMPLE
     if not path.is_file():

@@ -5,9 +5,10 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from companion.pages import filled, one_network, style
+from companion.pages import filled, style
 from companion.pages.plots import label_ends, octaves
-from companion.pages.traps import floors
+from companion.prose import one_network
+from companion.prose.traps import floors
 
 BLUE, ORANGE, GREEN, PINK, GREY = (style.SEQUENCE[n] for n in (0, 1, 2, 3, 7))
 NAMES = {  # of the layers, by the column of their kernel's alignment
@@ -28,8 +29,10 @@ ROWS = {  # of the figure that grows: lines (column, name, colour) by the label 
 LEARNED = 0.9  # training accuracy whose first step is told
 
 
-def draw(pages: Path) -> None:
-    """Write the page and what it includes into the folder ``pages``."""
+def write(pages: Path) -> None:
+    """Write the page and what it includes into the folder ``pages``, where results are stored."""
+    if not one_network.folder().is_dir():
+        return
     table = one_network.table()
     style.apply()
     (pages / "tour").mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Data and networks that a formula gives, for the pictures of :mod:`companion.pages.ideas`."""
+"""Data and networks that a formula gives, for the pictures of :mod:`companion.prose.ideas`."""
 
 import numpy as np
 import scipy.special
