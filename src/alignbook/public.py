@@ -31,7 +31,7 @@ from alignbook.metrics.spectral_density import (
     spectral_density as plain_spectral_density,
 )
 from alignbook.metrics.weight_deviation import WeightDeviation
-from alignbook.probing.copies import measured, placed, require_steady, unwrapped
+from alignbook.probing.copies import measured, require_steady, unwrapped
 from alignbook.probing.curvature import asymmetry
 from alignbook.probing.data import gathered
 from alignbook.probing.layers import watching
@@ -99,9 +99,9 @@ def _examples(network, loss, inputs, targets):
         require_steady(network, inputs)
         return network, _function(loss), inputs, targets
     data, _ = gathered(inputs, targets, examples=2**31, least=1, floats=None)
-    network = Network(network, data.each(lambda values: placed(values, network)))
-    data = network.data
-    rows, targets = torch.arange(len(data), device=data.targets.device), data.targets
+    network = Network(network, data)
+    targets = network.data.targets
+    rows = torch.arange(len(targets), device=targets.device)
     network.prepared(network.few)
     if loss is None:
         task, _ = settled(network, None, 0)

@@ -14,7 +14,7 @@ import alignbook
 from alignbook.errors import AlignbookError
 from alignbook.probing import INSTRUMENTS, curvature, features, instruments, probe
 from alignbook.probing.data import Data
-from alignbook.probing.network import Network, Signal
+from alignbook.probing.network import Network
 from alignbook.probing.tangents import parameter_alignment
 from alignbook.probing.task import Task
 from companion.studies.random_labels.fig02_misalignment.reading import expected_floor
@@ -199,7 +199,7 @@ def test_alignment_of_parameters_is_that_of_layers(buckets, error):
     seen, task, rows, _ = network(net, x, y)
     order = torch.randperm(N)
     names, alignment, chance, exact = parameter_alignment(
-        Signal(seen, task), seen, rows, centred, centred[order], buckets=buckets
+        seen, task, rows, torch.arange(CLASSES), centred, centred[order], buckets=buckets
     )
     assert names == [("0", "weight"), ("3", "weight"), ("7", "weight")] and exact.all() == (buckets > 300)
     assert alignment == pytest.approx(alignbook.tangent_alignment(net, x, y), rel=error)

@@ -56,10 +56,6 @@ class Data:
         """The same with ``function`` of every tensor in its place."""
         return replace(self, inputs=mapped(function, self.inputs), targets=function(self.targets))
 
-    def to(self, device):
-        """The same on a device."""
-        return self.each(lambda values: values.to(device))
-
     @property
     def only(self):
         """The inputs where they are one tensor of floats, else None."""

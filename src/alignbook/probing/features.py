@@ -9,7 +9,6 @@ from torch.nn.utils import parametrize
 
 from alignbook.seeding import torch_stream
 
-from . import masks
 from .errors import DoesNotApply
 from .layers import Layers
 from .parameters import matches
@@ -112,11 +111,13 @@ def layer_inputs(network, task, rows, seed, layers=None, coordinates=COORDINATES
 
     values : (n, coordinates) float32 on the CPU; width : how many features there are.
     """
-    generator = torch_stream(seed, "probe", "coordinates")
+    generator, drawn = torch_stream(seed, "probe", "coordinates"), {}
     modules = {m: name for m, name in network.names().items() if _reads(m) and matches(name, layers)}
-    reader, mask, parts, drawn = Layers(modules), network.mask, {}, {}
 
-    def take(name, values):
+    def beside(outputs, part):
+        return {OUTPUT: task.signal(outputs, part)} if matches(OUTPUT, layers) else {}
+
+    def take(name, values, part):
         flat = values.flatten(1) if name == OUTPUT else task.there(values, part)
         width = flat.shape[1]
         if name not in drawn:
@@ -127,27 +128,12 @@ def layer_inputs(network, task, rows, seed, layers=None, coordinates=COORDINATES
             flat = functional.pad(flat, (0, max(0, longest - width)))[:, some]
         return flat.float().cpu(), width
 
-    def call(at, length=None):
-        some = part[at.to(part.device)]
-        if length is not None:
-            network.returned(masks.cut(network.data.rows(some), length))
-            return {}
-        outputs = task.signal(network(some), some)
-        return {OUTPUT: outputs} if matches(OUTPUT, layers) else {}
-
-    part = rows  # on a few of all is seen which axis holds the examples
-    reader.find_axes(call, len(rows), mask)
-    for part in rows.split(network.batch):
-        hides = None if mask is None else mask[part.to(mask.device)]
-        for name, values in reader(call, len(part), hides, take).items():
-            parts.setdefault(name, []).append(values)
-    inputs, left = {}, reader.left
-    for name, batches in parts.items():
-        if name not in left:
-            longest = max(values.shape[1] for values, _ in batches)
-            values = torch.cat([functional.pad(v, (0, longest - v.shape[1])) for v, _ in batches])
-            inputs[name] = values, max(width for _, width in batches)
-    return inputs, left
+    reader, inputs = Layers(network, modules, rows, beside=beside), {}
+    for name, batches in reader.over(rows.split(network.batch), take).items():
+        longest = max(values.shape[1] for values, _ in batches)
+        values = torch.cat([functional.pad(v, (0, longest - v.shape[1])) for v, _ in batches])
+        inputs[name] = values, max(width for _, width in batches)
+    return inputs, reader.left
 
 
 def _reads(module):

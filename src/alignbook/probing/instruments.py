@@ -62,23 +62,17 @@ def first_layer(network, rows, kinds=nn.Conv2d, called="two-dimensional convolut
 
     A convolution reads patches wherever they lie: the statistics of images do not depend on its stride.
     """
-    reader = Layers({m: name for m, name in network.names().items() if isinstance(m, kinds)})
-    if not reader.modules:
+    modules = {m: name for m, name in network.names().items() if isinstance(m, kinds)}
+    if not modules:
         raise DoesNotApply(f"the network has no {called}")
-
-    def call(at, _=None):
-        network(part[at.to(part.device)])
-
-    part = rows
-    reader.find_axes(call, len(rows), None)
+    reader = Layers(network, modules, rows)
     if not reader.order:
         raise DoesNotApply(f"the first {called} is not called")
     name = reader.order[0]
-    layer = next(m for m, own in reader.modules.items() if own == name)
-    reader.modules, parts = {layer: name}, []
-    for part in rows.split(network.batch):
-        parts.append(reader(call, len(part), take=lambda _, values: values.cpu().clone()).get(name))
-    if name in reader.left:
+    layer = next(m for m, own in modules.items() if own == name)
+    reader.modules = {layer: name}
+    parts = reader.over(rows.split(network.batch)).get(name)
+    if parts is None:
         raise DoesNotApply(f"{name}: {reader.left[name]}")
     values, weight = torch.cat(parts), layer.weight.detach().double()
     if not weight.isfinite().all():

@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from . import masks
+from .task import outputs_of
 
 FEW = 8  # examples that are tried
 APART = 0.1  # of the movement that may be left where the examples' axis is known
@@ -66,16 +67,21 @@ def axis_of(values, others, order):
 
 
 class Layers:
-    """Called batch by batch, it returns what layers read, or return, the examples first.
+    """What layers read, or return, batch by batch, the examples first.
 
     Where a mask hides the position of a sequence, zeros stand.
 
     Parameters
     ----------
+    network : alignbook.probing.network.Network
     modules : dict
         {module: its name}; PyTorch's attention counts as one layer with its last projection.
+    rows : (n,) tensor
+        All examples: a few of them show which axis holds the examples, and which the positions.
     returned : bool
         Whether the layers' last outputs are meant, or what they read when they are first called.
+    beside : callable, optional
+        (the network's outputs, rows) → {name: tensor} of what counts as a layer, too.
 
     Attributes
     ----------
@@ -85,71 +91,19 @@ class Layers:
         Names in the order of the first calls.
     """
 
-    def __init__(self, modules, returned=False):
+    def __init__(self, network, modules, rows, returned=False, beside=None):
+        self.network, self.returned, self.beside = network, returned, beside
         self.modules = {m: name for m, name in modules.items() if not isinstance(m, PART)}
-        self.returned = returned
         self.what = "its output" if returned else "what it reads"
-        self.axis, self.places, self.left, self.order = None, {}, {}, []
-
-    def __call__(self, call, n, mask=None, take=lambda name, values: values.clone()):
-        """{name: ``take(name, values (n, …))``} in the order of the calls.
-
-        call : runs the network on the examples of these numbers among n; with a second argument, the length
-        of sequences, it leaves out the last position. It returns {name: a tensor} of what counts as a layer
-        beside them, or None.
-        mask : (n, T) bool, or None.
-        take : an activation that works in place must not change what it returns.
-        """
-        if self.axis is None or (mask is not None and not self.places):
-            self.find_axes(call, n, mask)
-        taken = {}
-
-        def keep(name, thing):
-            if name not in self.axis or (name in taken and not self.returned):
-                return
-            values = values_of(thing)
-            values = self.axis[name].first(values, n) if isinstance(values, torch.Tensor) else None
-            if values is None:
-                self.left[name] = f"{self.what} has no axis for the examples of every batch"
-                return
-            if mask is not None:
-                values = masks.hidden(values, mask, self.places.get(name, ()))
-            taken[name] = take(name, values)
-
-        self._run(call, torch.arange(n), None, keep)
-        for name in self.axis.keys() - taken.keys():
-            self.left.setdefault(name, "it is not called for every batch")
-        return {name: values for name, values in taken.items() if name not in self.left}
-
-    @torch.no_grad()
-    def _run(self, call, rows, length, keep):
-        with watching(self.modules, keep, self.returned):
-            beside = call(rows, length) or {}
-        for name, values in beside.items():
-            keep(name, values)
-
-    def _seen(self, call, rows, length=None):
-        """{name: values, or why there are none}."""
-        seen = {}
-
-        def keep(name, thing):
-            if name not in seen or self.returned:
-                values = values_of(thing)
-                seen[name] = values.clone() if isinstance(values, torch.Tensor) else values
-
-        self._run(call, rows, length, keep)
-        return seen
-
-    def find_axes(self, call, n, mask):
-        """See on a few examples which axis holds them, and which axes the positions that a mask hides."""
-        few = torch.arange(n)[:: max(1, n // FEW)][:FEW]
-        now, order = self._seen(call, few), torch.arange(len(few)).roll(1)
+        self.mask, self.axis, self.places, self.left = network.mask, {}, {}, {}
+        few = rows[:: max(1, len(rows) // FEW)][:FEW]
+        now, order = self._seen(few), torch.arange(len(few)).roll(1)
         try:
-            others = self._seen(call, few[order])
+            others = self._seen(few[order])
         except (RuntimeError, ValueError):  # sequences that must stay sorted by their lengths
             order = (torch.arange(len(few)) - 1).clamp_min(0)
-            others = self._seen(call, few[order])
-        self.axis, self.order = {}, list(now)
+            others = self._seen(few[order])
+        self.order = list(now)
         for name, values in now.items():
             axis, why = None, values
             if isinstance(values, torch.Tensor):
@@ -160,15 +114,69 @@ class Layers:
                 self.left[name] = f"{self.what} {why}"
             else:
                 self.axis[name] = axis
-        for name in self.modules.values():
-            if name not in now:
-                self.left[name] = "it is not called"
-        if mask is not None:
-            self._find_places(call, few, now, mask.shape[1])
+        self.left |= {name: "it is not called" for name in self.modules.values() if name not in now}
+        if self.mask is not None:
+            self._find_places(few, now, self.mask.shape[1])
 
-    def _find_places(self, call, few, now, length):
+    def __call__(self, rows, take=lambda name, values, rows: values.clone()):
+        """{name: ``take(name, values (n, …), rows)``} of a batch, in the order of the calls.
+
+        take : an activation that works in place must not change what it returns.
+        """
+        taken = {}
+
+        def keep(name, thing):
+            if name not in self.axis or (name in taken and not self.returned):
+                return
+            values = values_of(thing)
+            values = self.axis[name].first(values, len(rows)) if isinstance(values, torch.Tensor) else None
+            if values is None:
+                self.left[name] = f"{self.what} has no axis for the examples of every batch"
+                return
+            if self.mask is not None:
+                mask = self.mask[rows.to(self.mask.device)]
+                values = masks.hidden(values, mask, self.places.get(name, ()))
+            taken[name] = take(name, values, rows)
+
+        self._run(rows, keep)
+        for name in self.axis.keys() - taken.keys():
+            self.left.setdefault(name, "it is not called for every batch")
+        return {name: values for name, values in taken.items() if name not in self.left}
+
+    def over(self, batches, take=lambda name, values, rows: values.cpu().clone()):
+        """{name: [what ``take`` makes of each batch]}, of the layers that have values in every one."""
+        parts = {}
+        for rows in batches:
+            for name, values in self(rows, take).items():
+                parts.setdefault(name, []).append(values)
+        return {name: values for name, values in parts.items() if name not in self.left}
+
+    @torch.no_grad()
+    def _run(self, rows, keep, length=None):
+        """Call ``keep(name, thing)`` as layers run; without the last position where their length is given."""
+        with watching(self.modules, keep, self.returned):
+            if length is not None:
+                self.network.returned(masks.cut(self.network.data.rows(rows), length))
+                return
+            answer = self.network.answer(rows)
+        for name, values in self.beside(outputs_of(answer), rows).items() if self.beside else ():
+            keep(name, values)
+
+    def _seen(self, rows, length=None):
+        """{name: values, or why there are none}."""
+        seen = {}
+
+        def keep(name, thing):
+            if name not in seen or self.returned:
+                values = values_of(thing)
+                seen[name] = values.clone() if isinstance(values, torch.Tensor) else values
+
+        self._run(rows, keep, length)
+        return seen
+
+    def _find_places(self, few, now, length):
         try:
-            shorter = self._seen(call, few, length)
+            shorter = self._seen(few, length)
         except (RuntimeError, ValueError, IndexError):  # the network takes one length alone
             shorter = None
         for name, axis in self.axis.items():

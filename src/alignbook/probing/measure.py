@@ -37,20 +37,19 @@ class Session:
     ----------
     networks : dict of Network
         ``network`` first, on whose time the number of examples is planned.
-    data : Data
     total : int, optional
-        How many examples there are, of which ``data`` holds some.
+        How many examples there are, of which the networks hold some.
     end : float
         When the time is over, on :data:`.budget.clock`.
     """
 
-    def __init__(self, networks, data, total, *, minutes, examples, layers, parameters, seed, end, report):
-        self.networks, self.data, self.total = networks, data, total
+    def __init__(self, networks, total, *, minutes, examples, layers, parameters, seed, end, report):
+        self.networks, self.data, self.total = networks, networks["network"].data, total
         self.minutes, self.examples, self.end = minutes, examples, end
         self.layers, self.parameters, self.seed, self.report = layers, parameters, seed, report
         self.left_out, self.said, self.facts, self.tables, self.taken, self.notes = {}, [], {}, {}, {}, {}
         self.broken, self.failed, self.task = {}, None, None
-        self.rows = torch.arange(len(data), device=data.targets.device)
+        self.rows = torch.arange(len(self.data), device=self.data.targets.device)
 
     @torch.no_grad()
     def begin(self, loss):

@@ -10,7 +10,7 @@ from alignbook.errors import on_one_line
 from alignbook.seeding import torch_stream
 
 from . import budget, masks
-from .copies import copied, device_of, require_own
+from .copies import copied, device_of, placed, require_own
 from .data import IGNORED, names_of, taken
 from .errors import DoesNotApply, OutOfTime
 from .parameters import some
@@ -42,13 +42,13 @@ class Called(nn.Module):
 class Network(nn.Module):
     """A network's copy, called with numbers of examples ``rows`` (n,) int64 in place of the examples.
 
-    Each call hands it copies of these inputs and of its buffers, and returns the tensor of outputs.
-    ``until`` is when calls are refused with :class:`OutOfTime`.
+    The examples lie where the network does, in its precision. Each call hands it copies of them and of its
+    buffers, and returns the tensor of outputs. From ``until`` on calls raise :class:`OutOfTime`.
     """
 
     def __init__(self, model, data, forward=None):
         super().__init__()
-        self.called, self.data = Called(model, forward), data
+        self.called, self.data = Called(model, forward), data.each(lambda values: placed(values, model))
         self.until, self.dropped, self.batch = float("inf"), [], BATCH
         # A network of Hugging Face's that is given the targets says what its own loss is.
         names = names_of(model.forward)[0] if forward is None else []
@@ -73,8 +73,6 @@ class Network(nn.Module):
         return counts.argsort(descending=True, stable=True)[:2].to(targets.device)
 
     def forward(self, rows):
-        if budget.clock() > self.until:
-            raise OutOfTime("the time is over (--minutes)")
         outputs = outputs_of(returned := self.answer(rows))
         if self.key is not None:
             outputs.stated = loss_in(returned)
@@ -88,6 +86,8 @@ class Network(nn.Module):
 
     def returned(self, batch, named=None):
         """What it returns for inputs of its own kind, and others by name."""
+        if budget.clock() > self.until:
+            raise OutOfTime("the time is over (--minutes)")
         given, named = (batch,), named or {}
         if self.called.own is None and isinstance(batch, tuple):
             given = batch
@@ -143,18 +143,6 @@ class Network(nn.Module):
     def names(self):
         """{module: its name in the reader's network}."""
         return {module: name or "(network)" for name, module in self.model.named_modules()}
-
-
-class Signal(nn.Module):
-    """rows → (n, k): some of the outputs, at the drawn positions where there are positions."""
-
-    def __init__(self, network, task, outputs=None):
-        super().__init__()
-        self.network, self.task, self.outputs = network, task, outputs
-
-    def forward(self, rows):
-        signal = self.task.signal(self.network(rows), rows)
-        return signal if self.outputs is None else signal[:, self.outputs.to(signal.device)]
 
 
 class Direct(nn.Module):

@@ -135,11 +135,10 @@ def probe(
     end = budget.clock() + 60 * minutes
     data, total = gathered(data, targets, examples)
     model = copied(model).float().to(_device(device))
-    where = device_of(model)
-    data, names = data.to(where), set(chosen(model, parameters))
+    where, names = device_of(model), set(chosen(model, parameters))
     networks = {"network": Network(model, data, forward)}
     session = Session(
-        networks, data, total, minutes=minutes, examples=examples, parameters=parameters, seed=seed,
+        networks, total, minutes=minutes, examples=examples, parameters=parameters, seed=seed,
         layers=_layers(layers, networks["network"]), end=end, report=report,
     )  # fmt: skip
     session.said += [*data.said, *session.said_of_inputs(), *lines(model, parameters)]

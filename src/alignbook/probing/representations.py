@@ -13,51 +13,42 @@ from torch import nn
 from alignbook.metrics.checks import one_of, one_sentence, patterns, shown, tensor, whole
 from alignbook.metrics.cka import LEAST, centred_gram, enough
 
-from . import masks
-from .copies import measured, placed, require_steady
-from .data import Data, inputs_of, leaves, mapped
+from .copies import measured, require_steady
+from .data import Data, inputs_of, leaves
 from .layers import ALONE, Layers
 from .network import Network
 from .parameters import TRAINABLE, matches
+from .tangents import gradients_of
 
 MEASURES = ("cka", "procrustes", "cca")
 KEPT = 0.99  # of the variance, for canonical correlations
 
 
-class Reader:
-    """Called with a batch of inputs, it returns {layer: its output (n, …), the examples first}.
+def _reader(model, inputs, chosen):
+    """:class:`.layers.Layers` that returns what layers of a copy return, by the numbers of examples.
 
-    Zeros stand where a mask hides the position. ``left`` says which layers have none, and why.
-
-    Parameters
-    ----------
-    network : torch.nn.Module
-    chosen : list of str, optional
-        Names of modules or patterns; None: all that own a weight of two or more dimensions.
+    chosen : names of modules or patterns; None: all that own a weight of two or more dimensions.
     """
+    network = Network(model, Data(inputs, torch.zeros(len(leaves(inputs)[0]))))
+    network.key = None  # there are no targets
+    modules = {
+        module: name
+        for module, name in network.names().items()
+        if (
+            matches(name, chosen)
+            if chosen is not None
+            else any(w.ndim >= 2 for w in module.parameters(recurse=False))
+        )
+    }
+    if not modules:
+        raise ValueError(f"the network has no such layers: {', '.join(chosen or ['with a weight'])}")
+    return Layers(network, modules, torch.arange(len(network.data)), returned=True)
 
-    def __init__(self, network, chosen):
-        self.network = network
-        modules = {module: name or "(network)" for name, module in network.named_modules()}
-        modules = {
-            module: name for module, name in modules.items()
-            if (any(w.ndim >= 2 for w in module.parameters(recurse=False)) if chosen is None
-                else matches(name, chosen))
-        }  # fmt: skip
-        if not modules:
-            raise ValueError(f"the network has no such layers: {', '.join(chosen or ['with a weight'])}")
-        self.layers = Layers(modules, returned=True)
-        self.left, self.names = self.layers.left, list(self.layers.modules.values())
 
-    def __call__(self, batch):
-        count = len(leaves(batch)[0])
-        data = Data(batch, torch.zeros(count)).each(lambda values: placed(values, self.network))
-        network = Network(self.network, data)
-
-        def call(rows, length=None):
-            network.returned(masks.cut(data.rows(rows), length))
-
-        return self.layers(call, count, network.mask)
+def _batches(reader, size):
+    """The numbers of the examples in batches of so many at least."""
+    n = len(reader.network.data)
+    return torch.arange(n).tensor_split(max(1, n // size))
 
 
 @partial(one_sentence, finite=False)
@@ -102,23 +93,19 @@ def activations(
     {'(network)': (20, 3), '0': (20, 16), '1': (20, 16), '2': (20, 3)}
     """
     with measured(model) as network:
-        arrays, _ = _activations(network, inputs, patterns(layers), batch_size)
-    return {name: np.concatenate(parts) for name, parts in arrays.items()}
+        return _activations(network, inputs_of(inputs), patterns(layers), batch_size)[0]
 
 
-def _activations(model, inputs, layers, batch_size):
-    """({layer: [(n, …) array of a batch]}, {layer: why it has none})."""
-    reader, parts = Reader(model, layers), {}
-    for batch in _split(inputs_of(inputs), whole(batch_size, "batch_size", 1)):
-        for name, values in reader(batch).items():
-            parts.setdefault(name, []).append(values.float().cpu().numpy())
-    left = reader.left
-    arrays = {name: parts[name] for name in reader.names if name in parts and name not in left}
-    if not arrays:
-        raise ValueError("; ".join(f"{name}: {why}" for name, why in left.items()) or "there are no examples")
-    if odd := [name for name, part in arrays.items() if len({values.shape[1:] for values in part}) > 1]:
+def _activations(model, inputs, chosen, batch_size):
+    """({layer: (n, …) array}, {layer: why it has none})."""
+    reader = _reader(model, inputs, chosen)
+    parts = reader.over(_batches(reader, batch_size), lambda name, values, _: values.float().cpu().numpy())
+    if not parts:
+        raise ValueError("; ".join(f"{name}: {why}" for name, why in reader.left.items()))
+    if odd := [name for name, part in parts.items() if len({values.shape[1:] for values in part}) > 1]:
         raise ValueError(f"the outputs of {odd[0]} differ in shape from batch to batch")
-    return arrays, left
+    in_order = [name for name in reader.modules.values() if name in parts]
+    return {name: np.concatenate(parts[name]) for name in in_order}, reader.left
 
 
 @one_sentence
@@ -166,10 +153,10 @@ def layer_ranks(
     [4.0, 4.0, 4.0, 4.0]
     """
     with measured(model) as network:
-        arrays, left = _activations(network, inputs, patterns(layers), batch_size)
+        arrays, left = _activations(network, inputs_of(inputs), patterns(layers), batch_size)
     rows = {}
-    for name, parts in arrays.items():
-        values = np.concatenate(parts).astype(np.float64).reshape(sum(map(len, parts)), -1)
+    for name, values in arrays.items():
+        values = values.astype(np.float64).reshape(len(values), -1)
         if not np.isfinite(values).all():
             raise ValueError(f"{name} has entries that are not finite")
         values /= np.abs(values).max() or 1.0
@@ -244,27 +231,19 @@ def layer_cka(
     with ExitStack() as stack:
         networks = [stack.enter_context(measured(network)) for network in every]
         if measure == "cka":
-            return _by_batches(networks, inputs, chosen, batch_size)
-        return _similarities(networks, inputs, chosen, batch_size, measure)
-
-
-def _split(inputs, size):
-    """The inputs in batches of so many examples at least."""
-    parts = max(1, len(leaves(inputs)[0]) // size)
-    for i in range(parts):
-        yield mapped(lambda values, i=i: values.tensor_split(parts)[i], inputs)
+            return _by_batches(networks, inputs_of(inputs), chosen, batch_size)
+        return _similarities(networks, inputs_of(inputs), chosen, batch_size, measure)
 
 
 def _by_batches(networks, inputs, chosen, batch_size):
     """The table of debiased CKA."""
-    inputs, sums, scales = inputs_of(inputs), 0.0, {}
     enough(len(leaves(inputs)[0]))
-    readers = [Reader(network, chosen) for network in networks]
-    for batch in _split(inputs, batch_size):
-        count, grams = len(leaves(batch)[0]), []
+    readers, sums, scales = [_reader(network, inputs, chosen) for network in networks], 0.0, {}
+    for rows in _batches(readers[0], batch_size):
+        count, grams = len(rows), []
         for place, reader in enumerate(readers):
-            outputs = reader(batch)
-            for name in reader.names:
+            outputs = reader(rows)
+            for name in reader.modules.values():
                 gram = centred_gram(outputs[name], name) if name in outputs else None
                 if gram is None:
                     reader.left.setdefault(name, f"its output {ALONE}")
@@ -277,7 +256,7 @@ def _by_batches(networks, inputs, chosen, batch_size):
 
 
 def _table(sums, readers):
-    names = [(place, name) for place, reader in enumerate(readers) for name in reader.names]
+    names = [(place, name) for place, reader in enumerate(readers) for name in reader.modules.values()]
     known = [i for i, (place, name) in enumerate(names) if name not in readers[place].left and sums[i, i] > 0]
     rows = [i for i in known if names[i][0] == 0]
     columns = [i for i in known if names[i][0] == len(readers) - 1]
@@ -295,11 +274,11 @@ def _table(sums, readers):
 
 def _similarities(networks, inputs, layers, batch_size, measure):
     """The table by Procrustes or canonical correlations."""
-    data, sides, left = inputs_of(inputs), [], {}
+    sides, left = [], {}
     for network, whose in zip(networks, ("", "other: "), strict=False):
-        arrays, why = _activations(network, data, layers, batch_size)
+        arrays, why = _activations(network, inputs, layers, batch_size)
         left |= {whose + name: reason for name, reason in why.items()}
-        turned = {name: _turned(np.concatenate(parts)) for name, parts in arrays.items()}
+        turned = {name: _turned(values) for name, values in arrays.items()}
         left |= {f"{whose}{name}": f"its output {ALONE}" for name, side in turned.items() if side is None}
         sides.append({name: side for name, side in turned.items() if side is not None})
     if not all(sides):
@@ -413,8 +392,5 @@ def _jacobian(model, weights, inputs, outputs):
         if not i and whole is not None and not torch.allclose(signal, whole[:1], rtol=1e-3, atol=1e-5):
             raise ValueError("the model mixes examples, or is random: outputs depend on the batch")
         each = signal[0] if outputs is None else signal[0, list(outputs)]
-        for a, value in enumerate(each):
-            last = a + 1 == len(each)
-            gradients = torch.autograd.grad(value, weights, retain_graph=not last, materialize_grads=True)
-            rows.append(torch.cat([g.flatten() for g in gradients]))
+        rows += map(torch.cat, gradients_of(each, weights))
     return torch.stack(rows).view(len(inputs), -1, rows[0].numel())

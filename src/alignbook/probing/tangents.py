@@ -19,7 +19,7 @@ from .budget import positions
 from .errors import DoesNotApply
 from .features import labels
 from .layers import watching
-from .network import HELD, Direct, Signal
+from .network import HELD, Direct
 from .parameters import matches
 
 OUTPUTS = 10  # of the network's that the kernels take
@@ -52,7 +52,7 @@ def tangent(network, task, rows, seed, layers=None, most=100, chance=True):
         table = _exact(network, task, rows, outputs, shuffle if chance else None, layers)
     else:
         names, alignment, by_chance, whole = parameter_alignment(
-            Signal(network, task, outputs), network, rows, centred, centred[shuffle], layers, seed=seed
+            network, task, rows, outputs, centred, centred[shuffle], layers, seed=seed
         )
         columns = {"alignment": alignment, "chance": by_chance if chance else np.nan}
         table = pd.DataFrame(names, columns=["layer", "parameter"]).assign(**columns)
@@ -137,11 +137,12 @@ def _exact(network, task, rows, outputs, shuffle, layers):
     return table[chosen].reset_index(drop=True).assign(method="exact")
 
 
-def parameter_alignment(model, network, rows, centred, shuffled, layers=None, buckets=BUCKETS, seed=0):
-    """A_l (Lou et al. 2022, Equation 7) of every parameter of two or more dimensions.
+def parameter_alignment(
+    network, task, rows, outputs, centred, shuffled, layers=None, buckets=BUCKETS, seed=0
+):
+    """A_l (Lou et al. 2022, Equation 7) of every parameter of two or more dimensions that trains.
 
-    model : maps rows (n,) to (n, k); network : whose parameters they are, in evaluation mode.
-    Only those count that require gradients.
+    outputs : (k,) which of the network's outputs.
     centred : (n, k) float64, Ỹ: targets less their mean; shuffled : the same in another order.
     layers : names and patterns of modules, or None.
     buckets : gradients with more than twice as many entries are replaced by two sketches of that length
@@ -150,7 +151,7 @@ def parameter_alignment(model, network, rows, centred, shuffled, layers=None, bu
 
     Returns ([(module, parameter)], (layers,) float64, the same for shuffled targets, (layers,) bool: exact).
     A layer whose kernel is constant has nan. One backward pass for each example and output; memory is
-    16 · n · k · layers · buckets bytes at most. Raises ValueError where the outputs are not (n, k).
+    16 · n · k · layers · buckets bytes at most.
     """
     weights = {whose: w for whose, w in named_weights(network.model).items() if matches(whose[0], layers)}
     if not weights:
@@ -165,7 +166,11 @@ def parameter_alignment(model, network, rows, centred, shuffled, layers=None, bu
     }
     with torch.enable_grad():
         for i, row in enumerate(rows.split(1)):
-            _of_example(model(row), slice(i * k, (i + 1) * k), weights, sketches, gradients)
+            signal = task.signal(network(row), row)[0, outputs.to(row.device)]
+            for a, flats in enumerate(gradients_of(signal, list(weights.values()))):
+                for whose, flat in zip(weights, flats, strict=True):
+                    for features, sketch in zip(gradients[whose], sketches[whose], strict=True):
+                        features[i * k + a] = flat if sketch is None else sketch(flat)
     targets = torch.stack([centred.flatten(), shuffled.flatten()], 1).to(next(iter(weights.values())).device)
     alignments = np.array(
         [_alignment([features.double() for features in gradients.pop(whose)], targets) for whose in weights]
@@ -183,19 +188,13 @@ def named_weights(model):
     }
 
 
-def _of_example(signal, where, weights, sketches, rows):
-    """Write the gradients of one example's outputs (1, k), or their sketches, into rows of ``kept``."""
-    k = where.stop - where.start
-    if signal.shape != (1, k):
-        raise ValueError(f"outputs must be (n, {k}), not {tuple(signal.shape)} for one example")
-    for a in range(k):
+def gradients_of(signal, weights):
+    """For each of the outputs (k,) the list of its gradients (P,) by the weights."""
+    for a, value in enumerate(signal):
         gradients = torch.autograd.grad(
-            signal[0, a], list(weights.values()), retain_graph=a + 1 < k, allow_unused=True
+            value, weights, retain_graph=a + 1 < len(signal), materialize_grads=True
         )
-        for (whose, w), gradient in zip(weights.items(), gradients, strict=True):
-            flat = (torch.zeros_like(w) if gradient is None else gradient).flatten()
-            for features, sketch in zip(rows[whose], sketches[whose], strict=True):
-                features[where.start + a] = flat if sketch is None else sketch(flat)
+        yield [gradient.flatten() for gradient in gradients]
 
 
 def _sketches(weight, buckets, generator):

@@ -13,7 +13,7 @@ from alignbook.errors import on_one_line
 from alignbook.installed import extras
 from alignbook.metrics.checks import integer
 from alignbook.probing import budget, weights
-from alignbook.probing.copies import copied, device_of, measurable, placed, random_states_kept, unwrapped
+from alignbook.probing.copies import copied, device_of, measurable, random_states_kept, unwrapped
 from alignbook.probing.data import gathered
 from alignbook.probing.errors import OutOfTime, why
 from alignbook.probing.network import Network
@@ -228,7 +228,7 @@ class Recorder:
         require(model, set(chosen(model, self._parameters)))
         self._say(lines(model, self._parameters))
         device = device_of(model)
-        network = Network(model, self._data.each(lambda values: placed(values, model)), self._forward)
+        network = Network(model, self._data, self._forward)
         rows = torch.arange(len(self._data), device=device)
         subject = Subject(network, rows, self._settled, self._start, self._seed)
         with measurable(device):
