@@ -6,7 +6,7 @@ Of data with a length examples are read that lie evenly from first to last, the 
 import hashlib
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Number
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.utils import data as loading
+from torch.utils._pytree import tree_leaves as leaves, tree_map, tree_structure
 
 from .budget import positions
 
@@ -50,11 +51,11 @@ class Data:
 
     def rows(self, rows):
         """The inputs of these examples, always a copy."""
-        return mapped(lambda values: values[rows.to(values.device)], self.inputs)
+        return tree_map(lambda values: values[rows.to(values.device)], self.inputs)
 
     def each(self, function):
         """The same with ``function`` of every tensor in its place."""
-        return replace(self, inputs=mapped(function, self.inputs), targets=function(self.targets))
+        return replace(self, inputs=tree_map(function, self.inputs), targets=function(self.targets))
 
     @property
     def only(self):
@@ -75,20 +76,6 @@ class Data:
     def shape(self):
         """What one example is, in words."""
         return ", ".join(" × ".join(map(str, v.shape[1:])) or "1" for v in leaves(self.inputs))
-
-
-def leaves(tree):
-    """The tensors of a tree."""
-    if isinstance(tree, torch.Tensor):
-        return [tree]
-    return list(tree.values() if isinstance(tree, Mapping) else tree)
-
-
-def mapped(function: Callable, tree):
-    """The tree with ``function`` of every tensor in its place."""
-    if isinstance(tree, Mapping):
-        return {name: function(values) for name, values in tree.items()}
-    return tuple(map(function, tree)) if isinstance(tree, tuple) else function(tree)
 
 
 def gathered(
@@ -119,8 +106,16 @@ def gathered(
         One line, for what cannot be understood.
     """
     most, dropped = MOST if examples is None else examples, {}
-    held, total, whole = _batches_of(data, targets, most)
-    inputs, wanted, key = _joined(held, math.inf if whole else most, dropped)
+    if targets is None:
+        batches, total, whole = _batches_of(data, most)
+    elif _is_array(data) or isinstance(data, Mapping | tuple):
+        batches, total, whole = [(data, targets)], None, True
+    else:
+        kind = type(data).__name__
+        raise ValueError(
+            f"with targets, data must be a tensor, array or dict, not {kind}: batches hold their own"
+        )
+    inputs, wanted, key = _joined(batches, math.inf if whole else most, dropped)
     if not isinstance(inputs, torch.Tensor) and not inputs:
         raise ValueError("the data hold targets, but no inputs")
     counts = {len(values) for values in leaves(inputs)}
@@ -154,8 +149,7 @@ def inputs_of(data: Any) -> Any:
     tensors = isinstance(data, list) and data and all(isinstance(part, torch.Tensor) for part in data)
     if tensors and data[0].ndim > 1 and len({(part.dtype, part.shape[1:]) for part in data}) == 1:
         data = torch.cat(data)
-    held, *_ = _batches_of(data, None, 2**31)
-    parts = [_parts(*batch, {}, labelled=False) for batch in held]
+    parts = [_parts(batch, {}, labelled=False) for batch in _batches_of(data, 2**31)[0]]
     if not parts or not leaves(parts[0][0]):
         raise ValueError("the data hold no inputs")
     return _stack(parts)[0]
@@ -166,35 +160,30 @@ def cast(values, floats=torch.float32):
     return values.to(floats) if floats is not None and values.is_floating_point() else values
 
 
-def _batches_of(data, targets, most):
-    """(batches [(what they hold, targets or None)], how many examples there are, whether all are to be read).
+def _batches_of(data, most):
+    """(batches, how many examples there are or None, whether all are to be read).
 
     Of what has a length at most ``most`` examples are in them, evenly from first to last.
     """
-    kind = type(data).__name__
     if isinstance(data, str | bytes) or not (_is_array(data) or isinstance(data, Iterable | loading.Dataset)):
-        raise ValueError(f"data must be tensors, arrays, a dict or batches of them, not {kind}")
-    if targets is not None:
-        if not _is_array(data) and not isinstance(data, Mapping | tuple):
-            raise ValueError(
-                f"with targets, data must be a tensor, array or dict, not {kind}: batches hold their own"
-            )
-        return [(data, targets)], None, True
+        raise ValueError(
+            f"data must be tensors, arrays, a dict or batches of them, not {type(data).__name__}"
+        )
     if _is_batch(data):
-        return [(data, None)], None, True
+        return [data], None, True
     if isinstance(data, loading.DataLoader):
         if not _reads_all(data):
-            return ((batch, None) for batch in data), None, False
+            return data, None, False
         chosen = loading.Subset(data.dataset, positions(len(data.dataset), most))
         loader = loading.DataLoader(chosen, batch_size=data.batch_size, collate_fn=data.collate_fn)
-        return ((batch, None) for batch in loader), len(data.dataset), False
+        return loader, len(data.dataset), False
     sized = hasattr(data, "__getitem__") and hasattr(data, "__len__")
     if sized and len(data) and (isinstance(data, loading.Dataset) or _is_example(data[0])):
-        return ((_one(data[i]), None) for i in positions(len(data), most)), len(data), False
+        return (_one(data[i]) for i in positions(len(data), most)), len(data), False
     if isinstance(data, list | tuple):
-        return [(batch, None) for batch in data], None, True
+        return data, None, True
     single = isinstance(data, loading.IterableDataset)
-    return ((_one(v) if single or _is_example(v) else v, None) for v in data), None, False
+    return (_one(v) if single or _is_example(v) else v for v in data), None, False
 
 
 def _reads_all(loader):
@@ -245,49 +234,55 @@ def _is_batch(data):
 
 
 def _several(inputs):
-    """Whether these are a tuple of several inputs, as in ((input, another), targets)."""
-    return isinstance(inputs, tuple) and all(map(_is_array, inputs))
+    """Whether these are several inputs, as in ((input, another), targets)."""
+    return isinstance(inputs, tuple | list) and all(map(_is_array, inputs))
 
 
-def _parts(batch, targets, dropped, labelled=True):
+def _parts(batch, dropped, labelled=True):
     """(inputs, targets, the targets' key) of one batch; ``dropped`` gets the names of entries of text.
 
     labelled : False where the data need no targets: a dict's entries are all inputs.
     """
-    if isinstance(batch, Mapping):
-        named = {}
-        for name, v in batch.items():
-            text = v is not None and not isinstance(v, torch.Tensor) and np.asarray(v).dtype.kind in "USO"
-            if text and len(batch) > 2 and name not in KEYS:
-                dropped[name] = None
-            elif v is not None:
-                named[str(name)] = tensor(v, f"data[{name!r}]")
-        key = next((name for name in KEYS if labelled and name in named), None)
-        if labelled and targets is None and key is None:
-            raise ValueError(f"a dict needs targets, under {', '.join(KEYS)}; it has {', '.join(named)}")
-        held = named.pop(key, None)
-        return named, held if targets is None else tensor(targets, "targets"), key
+    targets = key = None
     if isinstance(batch, tuple | list):
-        if len(batch) == 2 and targets is None and (isinstance(batch[0], Mapping) or _several(batch[0])):
-            return _parts(*batch, dropped)
         if not batch:
             raise ValueError("a batch holds nothing")
-        values = [tensor(v, "a part of the data") for v in batch]
-        if targets is None and (labelled or len(values) > 1):
-            *values, targets = values
-        values = values[0] if len(values) == 1 else tuple(values)
+        if len(batch) > 1:
+            *batch, targets = batch
+        batch = batch[0] if len(batch) == 1 else batch
+    if isinstance(batch, Mapping):
+        inputs = _entries(batch, dropped)
+        key = next((k for k in KEYS if k in inputs and (labelled or targets is not None)), None)
+        own = inputs.pop(key, None)
+        targets = own if targets is None else targets
+        if labelled and targets is None:
+            raise ValueError(f"a dict needs targets, under {', '.join(KEYS)}; it has {', '.join(inputs)}")
+    elif _several(batch):
+        inputs = tuple(tensor(v, "a part of the data") for v in batch)
     else:
-        values = tensor(batch, "inputs")
+        inputs = tensor(batch, "inputs")
     if labelled and targets is None:
         raise ValueError("there are no targets: give inputs and targets, or a dict with labels")
-    return values, None if targets is None else tensor(targets, "targets"), None
+    return inputs, None if targets is None else tensor(targets, "targets"), key
+
+
+def _entries(batch, dropped):
+    """A dict's entries as tensors, without those of text, where there are others."""
+    entries = {}
+    for name, v in batch.items():
+        text = v is not None and not isinstance(v, torch.Tensor) and np.asarray(v).dtype.kind in "USO"
+        if text and len(batch) > 2 and name not in KEYS:
+            dropped[name] = None
+        elif v is not None:
+            entries[str(name)] = tensor(v, f"data[{name!r}]")
+    return entries
 
 
 def _joined(batches, most, dropped):
     """(inputs, targets, the targets' key) of the first batches that hold ``most`` examples, as one."""
     parts, count = [], 0
     for batch in batches:
-        parts.append(_parts(*batch, dropped))
+        parts.append(_parts(batch, dropped))
         wanted = parts[-1][1]
         if wanted.is_floating_point() and not wanted.isfinite().all():
             raise ValueError("targets have entries that are not finite")
@@ -301,21 +296,16 @@ def _joined(batches, most, dropped):
 
 def _stack(parts):
     """The same of several batches as one."""
-    inputs, targets, keys = zip(*parts, strict=True)
-    first, key = inputs[0], keys[0]
-    targets = targets if targets[0] is not None else None
-    if len({(type(i), *(i if isinstance(i, dict) else [len(leaves(i))])) for i in inputs}) > 1:
+    inputs, targets, (key, *_) = zip(*parts, strict=True)
+    first = tree_structure(inputs[0])
+    if any(tree_structure(each) != first for each in inputs):
         raise ValueError("the batches hold different things")
-    masked = isinstance(first, dict) and MASK in first
-    targets = None if targets is None else _stacked(targets, masked, IGNORED)
-    if isinstance(first, dict):
-        return {name: _stacked([i[name] for i in inputs], masked, 0) for name in first}, targets, key
-    if isinstance(first, tuple):
-        return tuple(_stacked(v) for v in zip(*inputs, strict=True)), targets, key
-    return _stacked(inputs), targets, key
+    masked = isinstance(inputs[0], dict) and MASK in inputs[0]
+    joined = tree_map(lambda *batches: _stacked(batches, masked, 0), *inputs)
+    return joined, None if targets[0] is None else _stacked(targets, masked, IGNORED), key
 
 
-def _stacked(parts, pad=False, fill=0):
+def _stacked(parts, pad, fill):
     """Batches on top of each other; with ``pad`` shorter rows are filled up at their end."""
     if pad and parts[0].ndim == 2:
         longest = max(v.shape[1] for v in parts)

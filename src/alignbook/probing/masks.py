@@ -6,8 +6,9 @@ Which axis holds the positions is found by leaving out the last one and seeing w
 from collections.abc import Mapping
 
 import torch
+from torch.utils._pytree import tree_map
 
-from .data import mapped, names_of
+from .data import names_of
 
 KEEPS = ("attention_mask", "input_mask")  # 1 where there is something
 DROPS = "padding_mask"  # how the names of masks end that are True where there is nothing
@@ -33,7 +34,7 @@ def mask_of(inputs, forward):
 
 def cut(inputs, length):
     """The inputs without the last one of so many positions; None: as they are."""
-    return mapped(lambda v: v[:, :-1] if v.ndim > 1 and v.shape[1] == length else v, inputs)
+    return tree_map(lambda v: v[:, :-1] if v.ndim > 1 and v.shape[1] == length else v, inputs)
 
 
 def places(now, shorter, length):

@@ -76,7 +76,7 @@ def asked(network, task, rows):
         outputs = columns.var(0).argsort(descending=True, stable=True)[:OUTPUTS].sort().values
         columns = columns[:, outputs]
         return rows, columns - columns.mean(), outputs
-    if not task.positions and first.ndim != 2:
+    if not task.where and first.ndim != 2:
         raise DoesNotApply(f"which of the outputs {tuple(first.shape)} belongs to a class is not known")
     counts = wanted.bincount(minlength=width)
     if len(counts) > width:
@@ -91,7 +91,7 @@ def asked(network, task, rows):
 
 def _takes_exact(network, task, rows, outputs):
     """Whether :func:`alignbook.tangent_alignment` takes this network, tried on two examples."""
-    if network.data.only is None or not task.classes or task.positions or len(outputs) < 2:
+    if network.data.only is None or not task.classes or task.where or len(outputs) < 2:
         return False
     try:
         tangent_alignment(Direct(network, outputs), network.data.rows(rows[:2]), torch.tensor([0, 1]))

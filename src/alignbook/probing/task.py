@@ -71,7 +71,9 @@ def misfit(outputs, targets):
 
 @dataclass(frozen=True)
 class Task:
-    """targets : (n,) classes, (n, …) classes of positions, or numbers, of which nan stands for none.
+    """What is asked of each example, at one position or many: a class, or numbers.
+
+    targets : (n,) classes, (n, …) classes of positions, or numbers, of which nan stands for none.
     own : another loss, of the reader's, True for the network's, or None. last : of positions, whether an
     output's classes are its last dimension (else its second). seed : of the position that is drawn of each
     example, among those that are known. stated : whether ``own`` is the network's. whole : whether ``own`` is
@@ -92,7 +94,7 @@ class Task:
         task, shape, where = cls(targets, own, True, seed), tuple(outputs.shape), tuple(targets.shape[1:])
         called = "cross-entropy" if task.classes else "mean squared error"
         task = replace(task, called=called if own is None else "the loss that was given")
-        if not (task.positions and task.classes):
+        if not (task.where and task.classes):
             classes = outputs.ndim == 2 and shape[1] > 1
             if own is None and not (classes if task.classes else outputs[0].numel() == targets[0].numel()):
                 raise ValueError(misfit(shape[1:], where))
@@ -114,14 +116,20 @@ class Task:
         return not self.classes and bool(self.targets.isnan().any())
 
     @property
-    def positions(self):
-        """Whether each example has many classes, one at each position, or numbers at some positions."""
-        return self.targets.ndim > 1 and (self.classes or self.partly)
-
-    @property
     def where(self):
-        """The shape of the positions."""
-        return tuple(self.targets.shape[1:] if self.classes else self.targets.shape[1:2])
+        """The shape of each example's positions: () of one class, or of numbers that are all known."""
+        axes = self.targets.shape[1:]
+        return tuple(axes if self.classes else axes[:1] if self.partly else ())
+
+    def _by_position(self, targets):
+        """(n, positions) classes, or (n, positions, k) numbers."""
+        return targets.reshape(len(targets), math.prod(self.where), *[] if self.classes else [-1])
+
+    def _outputs(self, outputs):
+        """(n, positions, k) of the outputs."""
+        if self.classes and self.where and not self.last:
+            outputs = outputs.movedim(1, -1)
+        return outputs.reshape(len(outputs), math.prod(self.where), -1)
 
     def loss(self, outputs, targets):
         """The mean loss of these examples; of positions, over all that are known."""
@@ -134,7 +142,7 @@ class Task:
             return self.own(outputs, targets)
         if not self.classes:
             return functional.mse_loss(outputs.reshape(targets.shape), targets)
-        flat, classes = self._flat(outputs), targets.flatten()
+        flat, classes = self._outputs(outputs).flatten(0, 1), targets.flatten()
         if int(classes.max()) >= flat.shape[1]:
             raise ValueError(f"there are {flat.shape[1]} outputs, and classes up to {int(classes.max())}")
         return functional.cross_entropy(flat, classes, ignore_index=IGNORED)
@@ -146,14 +154,9 @@ class Task:
 
     def correct(self, outputs, targets):
         """(how many classes come out right, of how many)."""
-        known = targets.flatten() != IGNORED
-        return int((self._flat(outputs).argmax(1) == targets.flatten())[known].sum()), int(known.sum())
-
-    def _flat(self, outputs):
-        if not self.positions:
-            return outputs
-        last = outputs if self.last else outputs.movedim(1, -1)
-        return last.reshape(-1, last.shape[-1])
+        targets = self._by_position(targets)
+        known = targets != IGNORED
+        return int((self._outputs(outputs).argmax(2) == targets)[known].sum()), int(known.sum())
 
     def weight(self, targets):
         """What the mean loss of these examples counts among others'."""
@@ -164,66 +167,50 @@ class Task:
         return int((targets != IGNORED).sum())
 
     def _known(self):
-        """(n, …) which positions are known."""
-        if self.classes:
-            return self.targets != IGNORED
-        return ~self.targets.isnan().reshape(*self.targets.shape[:2], -1).any(2)
+        """(n, positions) which of them are known."""
+        targets = self._by_position(self.targets)
+        return targets != IGNORED if self.classes else ~targets.isnan().any(2)
 
     def labelled(self, rows):
         """Those of the examples ``rows`` that have a target."""
-        if not self.classes and not self.partly:
-            return rows
-        known = self._known().reshape(len(self.targets), -1).any(1)
+        known = self._known().any(1)
         return rows[known[rows.to(known.device)].to(rows.device)]
 
     def at(self, rows):
-        """(n,) the flat position drawn of each example, always the same; None: there are no positions."""
-        if not self.positions:
-            return None
-        known = self._known().flatten(1)
+        """(n,) the flat position drawn of each example, always the same."""
+        known = self._known()
         draw = torch.rand(known.shape, generator=torch_stream(self.seed, "probe", "positions"))
         return draw.to(known.device).masked_fill(~known, -1).argmax(1)[rows.to(known.device)]
 
+    def _drawn(self, values, rows):
+        """(n, …) of (n, positions, …): at the drawn positions."""
+        return values[torch.arange(len(values), device=values.device), self.at(rows).to(values.device)]
+
     def wanted(self, rows):
         """(n,) classes, at the drawn positions; or numbers (n, k)."""
-        chosen = self.targets[rows.to(self.targets.device)]
-        if self.positions:
-            flat = chosen.flatten(1) if self.classes else chosen.reshape(*chosen.shape[:2], -1)
-            return flat[torch.arange(len(flat), device=flat.device), self.at(rows)]
-        return chosen if self.classes else chosen.reshape(len(chosen), -1)
+        return self._drawn(self._by_position(self.targets[rows.to(self.targets.device)]), rows)
+
+    def signal(self, outputs, rows):
+        """(n, k) of the outputs, at the drawn positions."""
+        return self._drawn(self._outputs(outputs), rows)
+
+    def there(self, values, rows):
+        """(n, features) of what a layer reads (n, …): at the drawn positions, where it has such; else all."""
+        where = self.where
+        if where and values.shape[1:-1] == where:  # (n, positions…, features)
+            return self._drawn(values.flatten(1, -2), rows)
+        if where and values.ndim == len(where) + 2:  # (n, features, positions…), perhaps coarser
+            place = torch.unravel_index(self.at(rows).to(values.device), where)
+            sizes = zip(values.shape[2:], where, strict=True)
+            place = [at * size // whole for at, (size, whole) in zip(place, sizes, strict=True)]
+            return values[(torch.arange(len(values), device=values.device), slice(None), *place)]
+        return values.reshape(len(values), -1)
 
     def spread(self, rows):
         """The variance of the numbers about the mean of each column."""
         numbers = self.targets[rows.to(self.targets.device)].double()
         numbers = numbers[~numbers.isnan()][:, None] if self.partly else numbers.reshape(len(numbers), -1)
         return float((numbers - numbers.mean(0)).square().mean())
-
-    def signal(self, outputs, rows):
-        """(n, k) of the outputs: at the drawn positions where there are any."""
-        if not self.positions:
-            return outputs.reshape(len(outputs), -1)
-        if self.classes:
-            last = outputs if self.last else outputs.movedim(1, -1)
-            flat = last.reshape(len(last), -1, last.shape[-1])
-        else:
-            flat = outputs.reshape(len(outputs), *self.where, -1)
-        return flat[torch.arange(len(flat), device=flat.device), self.at(rows).to(flat.device)]
-
-    def there(self, values, rows):
-        """(n, features) of what a layer reads (n, …): at the drawn positions, where it has such; else all."""
-        where = self.where
-        if not self.positions or values.ndim < 3:
-            return values.reshape(len(values), -1)
-        every = torch.arange(len(values), device=values.device)
-        at = self.at(rows).to(values.device)
-        if values.shape[1:-1] == where:  # (n, positions…, features)
-            return values.reshape(len(values), -1, values.shape[-1])[every, at]
-        if values.ndim == len(where) + 2:  # (n, features, positions…), perhaps coarser
-            place = torch.unravel_index(at, tuple(where))
-            sizes = values.shape[2:]
-            place = [p * size // whole for p, size, whole in zip(place, sizes, where, strict=True)]
-            return values[(every, slice(None), *place)]
-        return values.flatten(1)
 
 
 @torch.no_grad()
@@ -295,7 +282,7 @@ def _tried(task):
     """Examples that tell losses apart: of as many classes as there are, and spread over all."""
     rows = task.labelled(torch.arange(len(task.targets), device=task.targets.device))
     some = positions(len(rows), TRIED)
-    if task.classes and not task.positions:  # the first of each class
+    if task.classes and not task.where:  # the first of each class
         firsts = np.unique(task.targets[rows].cpu(), return_index=True)[1]
         some = list(dict.fromkeys([*firsts[positions(len(firsts), TRIED)].tolist(), *some]))[:TRIED]
     return rows[sorted(some)]
