@@ -12,11 +12,10 @@ from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import nn
 
 from alignbook import metrics
-from alignbook.data.images import ImageSet
 from alignbook.kernels.gauss_newton_product import GaussNewtonProduct
 from alignbook.kernels.hessian_product import HessianProduct
 from alignbook.kernels.lanczos import lanczos
@@ -24,7 +23,6 @@ from alignbook.metrics import HessianEigenvalues, arrays
 from alignbook.metrics.checks import instance, one_of, one_sentence, tensor
 from alignbook.metrics.landscape import Landscape
 from alignbook.metrics.loss_variation import LossVariation
-from alignbook.metrics.patch_covariance import PatchCovariance
 from alignbook.metrics.spectral_density import (
     MATRICES,
     SpectralDensity,
@@ -40,10 +38,8 @@ from alignbook.probing.parameters import TRAINABLE
 from alignbook.probing.task import settled
 
 P, R = ParamSpec("P"), TypeVar("R")
-Array: TypeAlias = ArrayLike | torch.Tensor
 Loss: TypeAlias = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Names: TypeAlias = str | Sequence[str]
-Direction: TypeAlias = Mapping[str, torch.Tensor]
 
 RETURNS = "\n    Returns\n"
 PARAMETERS = """    parameters : str or list of str
@@ -53,13 +49,6 @@ PARAMETERS = """    parameters : str or list of str
 MATRIX = """    matrix : {"hessian", "gauss-newton"}
         The Gauss-Newton matrix Jᵀ H J has no negative eigenvalues where the loss is convex in the outputs;
         for cross-entropy it is the Fisher matrix. It takes all examples in one batch.
-"""
-TENSORS = """    inputs, targets : (n, …) tensors
-        On the model's device.
-"""
-DATA = """    inputs, targets : (n, …) tensors
-        On the model's device; or data as :func:`alignbook.probe` takes them, a dict, a tuple, a dataset or a
-        loader, which may hold the targets. Then ``loss`` may be None: the one that the probe measures.
 """
 
 
@@ -74,8 +63,6 @@ def _public(
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         checked = one_sentence(function, finite)
         checked.__doc__ = (metric.__doc__ or "").replace(RETURNS, adds + RETURNS, 1)
-        if MATRIX in adds or metric is plain_spectral_density:
-            checked.__doc__ = checked.__doc__.replace(TENSORS, DATA, 1)
         return checked
 
     return decorate
@@ -87,6 +74,13 @@ def _function(loss):
     return lambda outputs, targets: loss(outputs, targets.clone())
 
 
+def _require_steady(network, inputs, targets):
+    """Raise ValueError or TypeError for what are no examples, and for a network that is random."""
+    tensor(inputs, "inputs")
+    tensor(targets, "targets")
+    require_steady(network, inputs)
+
+
 @torch.no_grad()
 def _examples(network, loss, inputs, targets):
     """(network, loss, inputs, targets) of tensors; data of other kinds become numbers of examples.
@@ -94,9 +88,7 @@ def _examples(network, loss, inputs, targets):
     Then the network takes these numbers; a ``loss`` of None stands for the one that the probe would measure.
     """
     if isinstance(inputs, torch.Tensor) and isinstance(targets, torch.Tensor):
-        tensor(inputs, "inputs")
-        tensor(targets, "targets")
-        require_steady(network, inputs)
+        _require_steady(network, inputs, targets)
         return network, _function(loss), inputs, targets
     data, _ = gathered(inputs, targets, examples=2**31, least=1, floats=None)
     network = Network(network, data)
@@ -111,34 +103,16 @@ def _examples(network, loss, inputs, targets):
     return network, _function(loss), rows, targets
 
 
-@_public(metrics.misalignment)
-def misalignment(a: Array, b: Array, rtol: float | None = None) -> float:
-    return metrics.misalignment(a, b, rtol)
-
-
-@_public(metrics.transfer_function)
-def transfer_function(
-    cov_x: Array, cov_w: Array, rtol: float | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return metrics.transfer_function(cov_x, cov_w, rtol)
-
-
-@_public(metrics.patch_covariance)
-def patch_covariance(images: torch.Tensor | ImageSet, size: int = 3, stride: int = 1) -> PatchCovariance:
-    return metrics.patch_covariance(images, size, stride)
-
-
-@_public(metrics.alignment_curve)
-def alignment_curve(
-    features: Array, labels: Array, thresholds: Array | None = None, bias: bool = True
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return metrics.alignment_curve(features, labels, thresholds, bias)
+misalignment = one_sentence(metrics.misalignment)
+transfer_function = one_sentence(metrics.transfer_function)
+patch_covariance = one_sentence(metrics.patch_covariance)
+alignment_curve = one_sentence(metrics.alignment_curve)
 
 
 @_public(metrics.tangent_alignment, PARAMETERS, finite=False)
 def tangent_alignment(
     model: nn.Module, inputs: torch.Tensor, labels: torch.Tensor, *, parameters: Names = TRAINABLE
-) -> NDArray[np.float64]:
+) -> np.ndarray:
     with measured(model, parameters) as network:
         layers, order = {m: m for m in network.modules() if isinstance(m, nn.Linear | nn.Conv2d)}, []
         train = {m for m in layers if m.weight.requires_grad}
@@ -155,7 +129,7 @@ def hessian_eigenvalues(
     model: nn.Module,
     loss: Loss | None,
     inputs: Any,
-    targets: Array | None = None,
+    targets: ArrayLike | torch.Tensor | None = None,
     k: int = 20,
     tol: float = 1e-3,
     batch_size: int = 256,
@@ -192,7 +166,7 @@ def spectral_density(
     model: nn.Module,
     loss: Loss | None,
     inputs: Any,
-    targets: Array | None = None,
+    targets: ArrayLike | torch.Tensor | None = None,
     vectors: int = 10,
     steps: int = 40,
     matrix: Literal["hessian", "gauss-newton"] = "hessian",
@@ -249,7 +223,7 @@ def landscape(
     loss: Loss,
     inputs: torch.Tensor,
     targets: torch.Tensor,
-    directions: Sequence[Direction] | None = None,
+    directions: Sequence[Mapping[str, torch.Tensor]] | None = None,
     *,
     generator: torch.Generator | None = None,
     radius: float = 0.1,
@@ -258,10 +232,8 @@ def landscape(
     mode: Literal["eval", "train"] = "eval",
     parameters: Names = TRAINABLE,
 ) -> Landscape:
-    tensor(inputs, "inputs")
-    tensor(targets, "targets")
     with measured(model, parameters) as network:
-        require_steady(network, inputs)
+        _require_steady(network, inputs, targets)
         if directions is None and generator is not None:
             moving = _Moving(network)
             directions = metrics.filter_normalised_directions(moving, generator, 2, layer)
@@ -285,9 +257,7 @@ def loss_variation(
     *,
     parameters: Names = TRAINABLE,
 ) -> LossVariation:
-    tensor(inputs, "inputs")
-    tensor(targets, "targets")
     with measured(model, parameters) as network:
-        require_steady(network, inputs)
+        _require_steady(network, inputs, targets)
         lengths = arrays.float64(lengths, "lengths")
         return metrics.loss_variation(network, _function(loss), inputs, targets, lengths, scaled, mode)

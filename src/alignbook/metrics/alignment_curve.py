@@ -11,7 +11,12 @@ NEARLY = 0.1  # bound on the norm of QᵀQ - I of a first factor that a second m
 
 
 @squares_in_range
-def alignment_curve(features, labels, thresholds=None, bias=True):
+def alignment_curve(
+    features: np.typing.ArrayLike,
+    labels: np.typing.ArrayLike,
+    thresholds: np.typing.ArrayLike | None = None,
+    bias: bool = True,
+) -> tuple[np.ndarray, np.ndarray]:
     """How much of the labels lies along singular directions of the features with σᵢ ≥ τ.
 
     Parameters

@@ -54,7 +54,8 @@ def hessian_eigenvalues(
         ``loss(outputs, targets)`` returns a scalar, twice differentiable, the plain mean over examples
         (like ``torch.nn.functional.cross_entropy``); where all fit in one batch it is taken as it is.
     inputs, targets : (n, …) tensors
-        On the model's device.
+        On the model's device. :func:`alignbook.hessian_eigenvalues` also takes data as
+        :func:`alignbook.probe` does, and then a ``loss`` of None: the one that the probe measures.
     k : int
         From 1 to below the number of parameters.
     tol : float

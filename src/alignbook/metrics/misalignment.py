@@ -10,7 +10,7 @@ ORTHONORMAL = 1e-6  # largest |VᵀV - I| taken for rounding (float32 bases are 
 
 
 @scaled
-def misalignment(a, b, rtol=None):
+def misalignment(a: np.typing.ArrayLike, b: np.typing.ArrayLike, rtol: float | None = None) -> float:
     """How far the covariance B is from sharing the eigenvectors of A; 0 where it does.
 
     Parameters

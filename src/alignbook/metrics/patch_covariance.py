@@ -30,7 +30,7 @@ class PatchCovariance:
 
 
 @finite_moments
-def patch_covariance(images, size=3, stride=1):
+def patch_covariance(images: torch.Tensor, size: int = 3, stride: int = 1) -> PatchCovariance:
     """Mean and covariance of all ``size`` × ``size`` patches that lie wholly inside the images.
 
     Parameters

@@ -58,7 +58,8 @@ def spectral_density(
     loss : callable
         ``loss(outputs, targets)`` returns a scalar, as :func:`alignbook.hessian_eigenvalues` takes it.
     inputs, targets : (n, …) tensors
-        On the model's device.
+        On the model's device. :func:`alignbook.spectral_density` also takes data as
+        :func:`alignbook.probe` does, and then a ``loss`` of None: the one that the probe measures.
     vectors : int
         How many random vectors the quadrature starts from: their spread shows how sure it is.
     steps : int

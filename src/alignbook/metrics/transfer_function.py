@@ -7,7 +7,9 @@ from .checks import scaled_back
 
 
 @scaled_back
-def transfer_function(cov_x, cov_w, rtol=None):
+def transfer_function(
+    cov_x: np.typing.ArrayLike, cov_w: np.typing.ArrayLike, rtol: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Spread τ of the weights along each principal axis of the data, against the data's own spread σ.
 
     Parameters
