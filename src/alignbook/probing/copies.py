@@ -4,7 +4,6 @@ import copy
 import random
 import sys
 import warnings
-from collections import deque
 from contextlib import ExitStack, contextmanager
 from unittest import mock
 
@@ -13,6 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 from torch.utils import checkpoint
+from torch.utils._pytree import tree_leaves
 
 from alignbook.errors import AlignbookError, on_one_line
 from alignbook.kernels.products import float32_convolutions
@@ -59,8 +59,11 @@ def copied(model):
     if not isinstance(model, nn.Module):
         raise ValueError(f"the network must be an nn.Module, not {type(model).__name__}")
     model, memo = unwrapped(model), {}
-    for module in model.modules():
-        _copy_tensors(list(vars(module).values()), memo)
+    for value in tree_leaves([vars(module) for module in model.modules()]):  # what deepcopy refuses
+        if isinstance(value, torch.Tensor) and value.grad_fn is not None:
+            memo[id(value)] = value.detach().clone()
+        elif isinstance(value, torch.Generator):
+            memo[id(value)] = torch.Generator(value.device).set_state(value.get_state())
     try:
         network = copy.deepcopy(model, memo)
     except Exception as error:  # a reader's own class may refuse in any way
@@ -92,19 +95,6 @@ def require_own(network, outputs):
                 "copy cannot be measured: make it a method"
             )
         waiting += [following for following, _ in step.next_functions]
-
-
-def _copy_tensors(values, memo):
-    """Put into ``memo`` copies of the tensors and generators that deepcopy refuses."""
-    for value in values:
-        if isinstance(value, torch.Tensor) and value.grad_fn is not None:
-            memo[id(value)] = value.detach().clone()
-        elif isinstance(value, torch.Generator):
-            memo[id(value)] = torch.Generator(value.device).set_state(value.get_state())
-        elif isinstance(value, list | tuple | set | deque):
-            _copy_tensors(value, memo)
-        elif isinstance(value, dict):
-            _copy_tensors(value.values(), memo)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """One probe under way: what was measured, what failed, and how much time is left."""
 
 import math
+from functools import partial
 
 import pandas as pd
 import torch
@@ -88,64 +89,69 @@ class Session:
 
     def _losses(self):
         """Loss and accuracy of each network, on as many examples as fit into a tenth of the time."""
-        rows = None
-        for who, network in self._whole().items():
 
-            def facts(rows, network=network):
-                return mean_loss(network, self.task, rows)
+        def facts(network, rows):
+            return mean_loss(network, self.task, rows)
 
-            try:
-                if rows is None:
-                    (value, right), rows = self._planned("loss", facts, FACTS, 6 * self.minutes)
-                else:
-                    value, right = facts(rows)
-            except Exception as error:
-                self.left_out[f"loss of {who}"] = why(error)
-                if who == "network":
-                    self._breaks(who, error)
-                continue
-            self.facts[who] |= {"criterion": self.task.called, "loss": value}
-            if right is not None:
-                self.facts[who]["accuracy"] = right
-            elif not self.task.classes and self.task.own is None:
-                spread = self.task.spread(rows)
-                self.facts[who]["R²"] = 1 - value / spread if spread else math.nan
+        try:
+            for who, (value, right), rows in self._on_each("loss", facts, FACTS, 6 * self.minutes):
+                self.facts[who] |= {"criterion": self.task.called, "loss": value}
+                if right is not None:
+                    self.facts[who]["accuracy"] = right
+                elif not self.task.classes and self.task.own is None:
+                    spread = self.task.spread(rows)
+                    self.facts[who]["R²"] = 1 - value / spread if spread else math.nan
+        except Exception as error:
+            self.left_out["loss of network"] = why(error)
+            self._breaks("network", error)
 
     def _whole(self):
         return {who: network for who, network in self.networks.items() if who not in self.broken}
+
+    def _on_each(self, name, measure, most, seconds):
+        """(who, what ``measure(network, rows)`` returns, rows) for each network, on the same examples.
+
+        Raises what it raises on the network itself; where it fails on another one is in ``left_out``.
+        """
+        rows = None
+        for who, network in self._whole().items():
+            if name in MEASURES and self.report is not None:
+                self.report(f"{name} of {'the network' if who == 'network' else who}")
+            try:
+                if rows is None:
+                    value, rows = self._planned(name, partial(measure, network), most, seconds)
+                else:
+                    value = measure(network, rows)
+            except Exception as error:  # a reader's own code, or a number that is none
+                if who == "network":
+                    raise
+                self.left_out[f"{name} of {who}"] = why(error)
+            else:
+                yield who, value, rows
 
     def measure(self, name, instruments_left):
         """One instrument on all networks, which see the same examples."""
         if "network" in self.broken:
             self.left_out[name] = self.broken["network"]
             return
-        instrument, most = MEASURES[name]
-        networks, rows, tables = self._whole(), None, []
-        share = (self.end - budget.clock()) / instruments_left / len(networks)
-        for who, network in networks.items():
-            if self.report is not None:
-                self.report(f"{name} of {'the network' if who == 'network' else who}")
+        (instrument, most), tables = MEASURES[name], []
+        share = (self.end - budget.clock()) / instruments_left / len(self._whole())
 
-            def measured(rows, network=network):
-                return instrument(network, self.task, rows, self.seed, layers=self.layers)
+        def measured(network, rows):
+            return instrument(network, self.task, rows, self.seed, layers=self.layers)
 
-            try:
-                if rows is None:
-                    table, rows = self._planned(name, measured, most, share)
-                    self.taken[name] = len(rows)
-                else:
-                    table = measured(rows)
-            except Exception as error:  # a reader's own code, or a number that is none
-                self.left_out[name if who == "network" else f"{name} of {who}"] = why(error)
-                if who == "network":
-                    return
-                continue
-            whose = "" if who == "network" else f" ({who})"
-            self.said += [f"{name}{whose}: {line}" for line in table.attrs.pop("said", [])]
-            for layer, reason in table.attrs.pop("left_out", {}).items():
-                if self.left_out.get(f"{name} of {layer}") != reason:
-                    self.left_out[f"{name} of {layer}{whose}"] = reason
-            tables.append(table.assign(network=who))
+        try:
+            for who, table, rows in self._on_each(name, measured, most, share):
+                self.taken[name] = len(rows)
+                whose = "" if who == "network" else f" ({who})"
+                self.said += [f"{name}{whose}: {line}" for line in table.attrs.pop("said", [])]
+                for layer, reason in table.attrs.pop("left_out", {}).items():
+                    if self.left_out.get(f"{name} of {layer}") != reason:
+                        self.left_out[f"{name} of {layer}{whose}"] = reason
+                tables.append(table.assign(network=who))
+        except Exception as error:
+            self.left_out[name] = why(error)
+            return
         self.left_out |= {f"{name} of {who}": reason for who, reason in self.broken.items()}
         self._keep(name, tables)
 
