@@ -57,35 +57,32 @@ def probe(
         never changed.
     data : tensor, array, tuple, dict, Dataset, DataLoader or iterable of batches
         The inputs, floats or integers (n, …), with ``targets``; ``(inputs, targets)``; a dict such as Hugging
-        Face's, with the targets under ``labels``; batches of these, or a sequence of examples. The network is
-        called with a tensor, with a tuple's parts, or with a dict's entries by name. Of data with a length
-        examples are read that lie evenly from first to last; of others the first ones.
+        Face's, with the targets under ``labels``; batches or a sequence of these. The network is called with
+        a tensor, with a tuple's parts, or with a dict's entries by name.
     targets : tensor or array, optional
         Integers are classes, (n,), or classes of positions, (n, T) or (n, H, W), for outputs (n, T, classes)
         or (n, classes, H, W); −100 stands for no class. Floats are numbers, (n,) or (n, k).
     before : nn.Module, state dict, checkpoint or path, optional
         The network at another time, measured beside it. A path is a file of weights, never read as code, or a
-        folder that Hugging Face's ``save_pretrained`` wrote. Where the weights do not fit, as with another
-        head, those that both have are compared, and the rest is named.
+        folder of Hugging Face's. Where weights do not fit, those that both have are compared.
     forward : callable, optional
         ``forward(model, inputs) → outputs`` for a network that is called otherwise, or returns something else
         than a tensor, ``.logits``, ``["out"]`` or a tuple that begins with one.
     loss : callable, optional
-        ``loss(outputs, targets)`` → scalar, a mean over the examples. None: cross-entropy for classes, mean
-        squared error for numbers.
+        ``loss(outputs, targets)`` → scalar. None: the network's own where it has one, else cross-entropy for
+        classes, mean squared error for numbers.
     layers : str or list of str, optional
         Names of modules, or patterns such as ``"encoder.*.attention.*"``, for features, tangent kernels and
         the deviation; None: all.
     examples : int, optional
-        How many examples are read and each instrument sees, up to its most. None: 1,000 are read, and each
-        instrument sees as many as the time allows, at least eight, evenly from first to last.
+        How many are read, and each instrument sees, up to its most. None: 1,000 are read, evenly from first
+        to last where the data have a length, and each instrument sees as many as the time allows.
     only, without : str or list of str
         Names of :data:`alignbook.probing.INSTRUMENTS`, of which one measures these alone or all others;
         ``initialisation`` is the network at random weights.
     parameters : str or list of str
         Of which parameters curvature, slice, tangent kernels and deviation are: ``"trainable"``, those that
-        require gradients; ``"all"``; or names and patterns of parameters or of the modules that hold them,
-        as in ``["head", "blocks.0.*"]``. The column ``parameters`` says so.
+        require gradients; ``"all"``; or names and patterns of parameters or modules, ``["blocks.0.*"]``.
     seed : int
         Seed of all draws.
     minutes : float

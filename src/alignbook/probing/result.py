@@ -23,29 +23,24 @@ class Probe:
         ``outputs``, ``criterion`` (which loss), ``loss``, for classes ``accuracy`` and for numbers ``R²``.
         The networks are ``network``, those before it, and ``initialisation``: the same with random weights.
     tables : dict of DataFrame, by instrument
-        In every table the column ``network`` says whose row it is. ``layer`` names a module, the same in all
-        tables, so that they join; ``depth`` numbers the layers or parameters from 0, in the order of the
-        calls, or else in the network's own order. Beside these:
+        In every table ``network`` says whose row it is, ``layer`` names a module, the same in all tables, and
+        ``depth`` numbers layers or parameters from 0. Beside these:
 
         * ``filters``, a row per principal axis of the patches: ``sigma`` and ``tau``, the standard deviations
-          of patches and filters along it; in all rows ``filters`` (their number), ``dimension`` (weights of
-          one), ``misalignment``, ``floor`` (its mean for as many Gaussian filters that are aligned) and
-          ``random_bases`` (its mean where random bases take the place of the axes), all three nan with too
-          few filters;
+          of patches and filters along it; ``filters`` (their number), ``dimension`` (weights of one),
+          ``misalignment``, ``floor`` (its mean for as many Gaussian filters that are aligned) and
+          ``random_bases`` (its mean with random axes), all three nan with too few filters;
         * ``features``, a row per layer and rank ``k``: ``share`` of the labels on the top k singular vectors
           of what the layer reads, ``chance`` (its mean over all orders of the labels), ``sigma`` (the k-th
-          singular value over the first), ``width`` (how many features there are) and ``coordinates`` (how
-          many of them were taken);
+          singular value over the first), ``width`` (of all features), ``coordinates`` (of those taken);
         * ``tangent``, a row per ``layer`` and ``parameter``: ``alignment`` of its tangent kernel with the
           labels, ``chance`` (with shuffled labels) and ``method``, ``exact`` or ``sketched``;
-        * ``curvature``, a row per eigenvalue of the Hessian: ``index`` (1 for the largest magnitude),
-          ``eigenvalue``, ``residual`` (an eigenvalue lies no further away), ``converged``; in all rows
-          ``trace``, ``trace_low`` and ``trace_high`` (its 95 % interval) and ``trace_vectors`` (how many
-          random vectors it rests on);
-        * ``slice``, a row per step along one random direction: ``alpha``, how far as a share of each filter's
-          norm, and ``loss``;
+        * ``curvature``, a row per eigenvalue of the Hessian: ``index`` by magnitude, from 1, ``eigenvalue``,
+          ``residual`` (an eigenvalue lies no further away), ``converged``; ``trace``, ``trace_low`` and
+          ``trace_high`` (its 95 % interval) and ``trace_vectors`` (the random vectors that it rests on);
+        * ``slice``, a row per step along a random direction: ``alpha`` in filters' norms, ``loss``;
         * ``deviation``, a row per ``layer`` and ``parameter``: ``deviation``, the norm of its change since
-          the network before, and ``relative`` (over the norm before).
+          the network before, and ``relative`` to the norm before.
     left_out : dict
         Why there is nothing, one line, by instrument or ``instrument of network``.
     examples : dict
@@ -63,10 +58,6 @@ class Probe:
     ------
     AlignbookError
         By :meth:`from_dict` and :meth:`from_json`, for what is no stored probe.
-
-    Notes
-    -----
-    Cost: :func:`alignbook.probe` says what measuring costs.
 
     Examples
     --------
@@ -174,10 +165,6 @@ def compare(*probes: Probe, **named: Probe) -> Probe:
     ------
     ValueError
         For fewer than two probes.
-
-    Notes
-    -----
-    Cost: one copy of every table; nothing is measured again.
 
     Examples
     --------

@@ -32,10 +32,6 @@ def lightning(recorder: "Recorder") -> Any:
     ImportError
         Where neither ``lightning`` nor ``pytorch_lightning`` is installed.
 
-    Notes
-    -----
-    Cost: that of ``recorder.step``.
-
     Examples
     --------
     >>> import torch, alignbook
@@ -85,10 +81,6 @@ def hugging_face(recorder: "Recorder") -> Any:
     ------
     ImportError
         Where ``transformers`` is not installed.
-
-    Notes
-    -----
-    Cost: that of ``recorder.step``.
 
     Examples
     --------

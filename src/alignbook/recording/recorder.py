@@ -38,8 +38,7 @@ class Recorder:
     ----------
     data : (inputs, targets), dict, Dataset, DataLoader or other iterable of batches
         As :func:`alignbook.probe` takes them. Copies of ``examples`` are kept: evenly from first to last if
-        the data have a length, otherwise the first ones. Held-out data show what was learned, training data
-        what was memorised.
+        the data have a length, otherwise the first ones.
     instruments : names, or callables
         Names from :data:`alignbook.recording.INSTRUMENTS`: ``loss``, ``alignment`` (of features with labels),
         ``tangent`` (alignment of layer tangent kernels with labels), ``curvature`` (largest Hessian
@@ -67,8 +66,7 @@ class Recorder:
     ----------
     table : pandas.DataFrame
         One row per step, instrument, layer (the module's name, empty for the whole network) and parameter
-        (empty unless the value belongs to one), with its ``value``. Names are those of the tables of
-        :func:`alignbook.probe`.
+        (empty unless the value belongs to one), with its ``value``.
     left_out : dict of str to str
         The last reason why an instrument failed, did not apply, or was too slow. One that fails
         before it has worked once is not tried again.
@@ -87,11 +85,8 @@ class Recorder:
     -----
     A copy of the network is measured, in evaluation mode, and all random states are restored, so training
     continues exactly as it would without a recorder. In distributed training only rank 0 records. ``tangent``
-    uses at most 64 examples, ``curvature`` 128, and ``alignment`` at most 1,024 coordinates of a layer's
-    input, drawn at random.
-
-    Cost: at each recorded step, that of the instruments used, as given by :func:`alignbook.probe`; ``share``
-    limits it. ``deviation`` keeps a copy of the weights of the first step.
+    uses at most 64 examples, ``curvature`` 128, and ``alignment`` at most 1,024 random coordinates of a
+    layer's input. Cost: that of the instruments, see :func:`alignbook.probe`, within ``share``.
 
     Examples
     --------
