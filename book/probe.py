@@ -20,10 +20,10 @@ def write(pages):
     folder.mkdir(exist_ok=True)
     parts = [facts(probe), "", findings(probe, "probe-"), ""]
     for name in (name for name in report.ABOUT if name in probe.tables):
-        heading, paper, study, meaning, shows = report.ABOUT[name]
+        heading, paper, study, meaning = report.ABOUT[name]
         svg = style.svg(report.figure(name, probe.tables[name]))
         (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
         parts += [f"(probe-{name})=", f"### {heading}", "", f"{meaning} {paper}: [](/{study}).", ""]
         parts += [f"```{{figure}} probe/{name}.svg", f":alt: {heading}", ":width: 100%"]
-        parts += ["", shows, "```", ""]
+        parts += ["```", ""]
     (pages / "probe-example.txt").write_text("\n".join(parts), encoding="utf-8")

@@ -136,14 +136,6 @@ class Probe:
         lines += [f"  without {name}: {why}" for name, why in self.left_out.items()]
         return "\n".join([*lines, *(f"  {line}" for line in self.said)])
 
-    def _repr_html_(self) -> str:
-        try:
-            with extras():
-                from alignbook import report
-        except ModuleNotFoundError as error:
-            return f"<p>{error}</p>"
-        return report.summary(self)
-
 
 def compare(*probes: Probe, **named: Probe) -> Probe:
     """Several probes as one :class:`Probe`, whose tables hold all networks side by side.

@@ -17,7 +17,7 @@ body { font: 16px/1.55 system-ui, sans-serif; margin: 0 auto; padding: 1rem; max
 @media (prefers-color-scheme: dark) { body { background: #14181e; color: #ced6dd; } }
 h1 { line-height: 1.2; overflow-wrap: anywhere; } h2 { margin-top: 2.5rem; } a { color: var(--link); }
 figure { margin: 1rem 0; } svg { width: 100%; height: auto; background: #fff; border-radius: 6px; }
-.muted, figcaption { color: var(--muted); font-size: 0.9rem; }
+.muted { color: var(--muted); font-size: 0.9rem; }
 .ab-scroll { overflow-x: auto; } code { overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; font-size: 0.9rem; }
 th, td { text-align: left; padding: 0.3rem 0.6rem 0.3rem 0; vertical-align: top; }
@@ -30,7 +30,8 @@ def page(probe, title: str | None = None) -> str:
     if title is None:
         title = f"A probe of {next(iter(probe.network.values()), {}).get('class', 'a network')}"
     title = html.escape(title)
-    parts = [f"<h1>{title}</h1>", facts(probe), findings(probe), _remarks(probe)]
+    remarks = "".join(f"<li>{html.escape(line)}</li>" for line in probe.said)
+    parts = [f"<h1>{title}</h1>", facts(probe), findings(probe), f'<ul class="muted">{remarks}</ul>']
     if "loss" in probe.notes:
         parts.append(f'<p class="muted">Loss: {html.escape(probe.notes["loss"])}.</p>')
     for name in ABOUT:
@@ -46,15 +47,6 @@ def page(probe, title: str | None = None) -> str:
     )
 
 
-def summary(probe) -> str:
-    """HTML of facts, findings and what was left out, for a notebook's cell."""
-    items = "".join(
-        f"<li>{html.escape(name)}: {html.escape(why)}</li>" for name, why in probe.left_out.items()
-    )
-    missing = f"<p>Not measured:</p><ul>{items}</ul>" if items else ""
-    return facts(probe) + findings(probe, None) + _remarks(probe) + missing
-
-
 def facts(probe) -> str:
     """HTML of a table with a row for each network."""
     frame = pd.DataFrame.from_dict(probe.network, orient="index")
@@ -62,12 +54,11 @@ def facts(probe) -> str:
     return _table(frame, index=True)
 
 
-def findings(probe, prefix: str | None = "") -> str:
-    """HTML list of a sentence for each instrument, linked to ``prefix`` + its name; None: without links."""
+def findings(probe, prefix: str = "") -> str:
+    """HTML list of a sentence for each instrument, linked to ``prefix`` + its name."""
     lines = []
     for name in (name for name in ABOUT if name in probe.tables):
-        heading = ABOUT[name][0]
-        linked = heading if prefix is None else f'<a href="#{prefix}{name}">{heading}</a>'
+        linked = f'<a href="#{prefix}{name}">{ABOUT[name][0]}</a>'
         if count := probe.examples.get(name):
             linked += f", on {count:,} examples"
         items = "".join(
@@ -79,40 +70,31 @@ def findings(probe, prefix: str | None = "") -> str:
 
 
 def _section(probe, name):
-    heading, paper, study, meaning, shows = ABOUT[name]
-    missing = [
-        f'<p class="muted">Not measured: {html.escape(f"{key}: {why}")}.</p>'
-        for key, why in probe.left_out.items()
-        if key.partition(" ")[0] == name
+    heading, paper, study, meaning = ABOUT[name]
+    rows, parts = probe.tables.get(name), [f'<h2 id="{name}">{heading}</h2>']
+    lines = [
+        f"Not measured: {key}: {why}." for key, why in probe.left_out.items() if key.partition(" ")[0] == name
     ]
-    if name not in probe.tables:
-        return [f'<h2 id="{name}">{heading}</h2>', *(missing or ['<p class="muted">Not measured.</p>'])]
-    parts = [
-        f'<h2 id="{name}">{heading}</h2>'
-        f'<p>{meaning} <span class="muted">{paper}: page <code>{study}</code>.</span></p>',
-        *missing,
-    ]
-    rows = probe.tables[name]
-    if name in probe.notes:
-        parts.append(f'<p class="muted">Measured on {html.escape(probe.notes[name])}.</p>')
-    numbers = _table(rows.replace({"network": SPOKEN}))
-    return [
-        *parts,
-        _figure(name, rows, heading, shows),
-        f"<details><summary>The numbers</summary>{numbers}</details>",
-    ]
+    if rows is None:
+        lines = lines or ["Not measured."]
+    else:
+        parts.append(f'<p>{meaning} <span class="muted">{paper}: page <code>{study}</code>.</span></p>')
+        lines += [f"Measured on {probe.notes[name]}."] if name in probe.notes else []
+    parts += [f'<p class="muted">{html.escape(line)}</p>' for line in lines]
+    if rows is not None:
+        numbers = _table(rows.replace({"network": SPOKEN}))
+        parts.append(_figure(name, rows, heading))
+        parts.append(f"<details><summary>The numbers</summary>{numbers}</details>")
+    return parts
 
 
-def _figure(name, rows, heading, shows):
+def _figure(name, rows, heading):
     out = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": name}):  # which makes the ids in one page differ
         figure(name, rows).savefig(out, format="svg", metadata={"Date": None})
     svg = out.getvalue()
     svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{name}-", svg[svg.index("<svg") :])
-    return (
-        f'<figure><div role="img" aria-label="{html.escape(heading)}">{svg}</div>'
-        f"<figcaption>{shows}</figcaption></figure>"
-    )
+    return f'<figure role="img" aria-label="{html.escape(heading)}">{svg}</figure>'
 
 
 def _table(frame, index=False):
@@ -120,9 +102,3 @@ def _table(frame, index=False):
     frame = frame.map(lambda v: digits(v) if isinstance(v, float) else f"{v:,}" if type(v) is int else str(v))
     with pd.option_context("display.max_colwidth", None):
         return f'<div class="ab-scroll">{frame.to_html(index=index, border=0, classes="ab-table")}</div>'
-
-
-def _remarks(probe):
-    """What a reader should know about the data and the networks."""
-    items = "".join(f"<li>{html.escape(line)}</li>" for line in probe.said)
-    return f'<ul class="muted">{items}</ul>' if items else ""

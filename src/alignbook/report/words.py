@@ -5,17 +5,16 @@ import pandas as pd
 
 FRESH = "initialisation"
 SPOKEN = {FRESH: "random weights"}
-# instrument: (heading, paper, page of the book, what the number is and how to read it, what the figure shows)
+# instrument: (heading, paper, page of the book, what the number is and how to read it)
 ABOUT = {
     "features": (
         "Features and targets",
         "Imani et al. 2022",
         "representation_alignment/fig10_peaks_alignment",
         "How much of the targets lies along the top singular vectors of what each layer reads. Features "
-        "whose curve rises early let a linear model learn these targets fast. A layer at chance, the mean "
-        "over all orders of the targets, knows nothing of them.",
-        "Share of the targets along the first k singular vectors, for at most six layers, from the input "
-        "(light) to the outputs (dark). A curve ends where its layer has no further directions.",
+        "whose curve rises early let a linear model learn these targets fast; it ends where they have no "
+        "further directions. A layer at chance, the mean over all orders of the targets, knows nothing of "
+        "them.",
     ),
     "tangent": (
         "Tangent kernels and targets, layer by layer",
@@ -23,9 +22,7 @@ ABOUT = {
         "signal_propagation/fig03_peak_law",
         "Aₗ says how much of what a step on layer l's weights does to the outputs moves them towards the "
         "targets: 0 if nothing, 1 if all; a few hundredths are usual for ten classes. The paper finds that "
-        "in deep networks Aₗ peaks in a hidden layer, which moves with depth.",
-        "Alignment of each layer's tangent kernel with the targets, in the network's own order; dotted: with "
-        "shuffled targets.",
+        "in deep networks Aₗ peaks in a hidden layer, which moves with depth. Dotted: with shuffled targets.",
     ),
     "curvature": (
         "Curvature of the loss",
@@ -33,8 +30,7 @@ ABOUT = {
         "transferability/fig03_flat_minima",
         "The Hessian's eigenvalues of largest magnitude, and its trace with a 95 % interval: how sharp the "
         "place is. There is no absolute scale, and random weights can be very flat or very steep: compare "
-        "networks with the same loss, data and examples.",
-        "The Hessian's eigenvalues by magnitude; bars are their residuals, within which a true one lies.",
+        "networks with the same loss, data and examples. A true eigenvalue lies within the residual.",
     ),
     "slice": (
         "The loss around the network",
@@ -43,16 +39,13 @@ ABOUT = {
         "The loss along one random direction in which every filter is as long as the network's own. It "
         "hardly changes where the place is flat; where it falls on one side and rises on the other the "
         "network is on a slope. Random weights can look flat, too: they guess, whichever way one goes.",
-        "The loss along one random direction, less the loss of the network itself, in the middle.",
     ),
     "deviation": (
         "How far the weights have moved",
         "ICLR 2020 submission on transferability",
         "transferability/tab01_weight_deviation",
         "The Frobenius norm of each layer's change since the network before. Two independent random layers "
-        "of one scale differ by 1.4 of their norm.",
-        "Length of each weight's change as a share of its length before, in the network's own order; dotted: "
-        "two independent random layers of one scale.",
+        "of one scale differ by 1.4 of their norm, the dotted line.",
     ),
     "filters": (
         "First-layer filters and image patches",
@@ -63,8 +56,6 @@ ABOUT = {
         "σ. Misalignment is 0 where the two share all eigenvectors. Sampling alone is what as many Gaussian "
         "filters have whose covariance is aligned, random bases what no alignment would give: where these "
         "two are about as large, misalignment says little.",
-        "Standard deviation τ of the filters against that of the patches, σ, along each eigenvector of the "
-        "patches' covariance.",
     ),
 }
 
