@@ -56,18 +56,13 @@ def alignment_curve(
 
     The triangular factor R of Φ = QR (of Φᵀ, where d > n) and its small singular value decomposition give
     the curve. Features of condition number up to about 10⁷ go through Cholesky factors of Gram matrices,
-    twice (CholeskyQR2, Yamamoto et al. 2015); where the Gram matrix is not positive definite or the first
-    factor is not nearly orthonormal (dependent or nearly dependent features), a Householder factorisation
-    takes its place. For features whose singular values go down to 10⁻⁶ of the largest, squared projections
-    are right to 10⁻⁶ ‖y‖² or better.
+    twice (CholeskyQR2, Yamamoto et al., ETNA 44, 306–326, 2015); where the Gram matrix is not positive
+    definite or the first factor is not nearly orthonormal, a Householder factorisation takes its place. For
+    features whose singular values go down to 10⁻⁶ of the largest, squared projections are right to
+    10⁻⁶ ‖y‖² or better.
 
     Cost: O(n d m) for m = min(n, d). Memory: one float64 copy of the features, another where they are
     handed in as anything else, and a few (m, m) matrices.
-
-    References
-    ----------
-    Yamamoto et al. 2015,
-    https://etna.math.kent.edu/volumes/2011-2020/vol44/abstract.php?pages=306-326.
 
     Examples
     --------

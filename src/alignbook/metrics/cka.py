@@ -45,8 +45,8 @@ def cka(
     Notes
     -----
     CKA(X, Y) = HSIC(K, L) / √(HSIC(K, K) HSIC(L, L)), K = XXᵀ, L = YYᵀ. With C = I - 11ᵀ/n the plain
-    estimator is tr(CKCL) (Kornblith et al. 2019, Equations 3 and 4). The unbiased one, of matrices K̃ and L̃
-    whose diagonals are set to zero, is
+    estimator is tr(CKCL) (https://arxiv.org/abs/1905.00414, Equations 3 and 4). The unbiased one, of
+    matrices K̃ and L̃ whose diagonals are set to zero, is
 
     .. math::
 
@@ -54,18 +54,13 @@ def cka(
        \\mathbf{1} \\; \\mathbf{1}^\\top \\tilde L \\mathbf{1}}{(n-1)(n-2)} \\\\
        & - \\frac{2}{n-2}\\, \\mathbf{1}^\\top \\tilde K \\tilde L \\mathbf{1} \\Bigr];
 
-    over batches each of the three HSIC is averaged before they are divided (Nguyen, Raghu and Kornblith 2021,
+    over batches each of the three HSIC is averaged before they are divided (https://arxiv.org/abs/2010.15327,
     Equations 2 and 3). The ratio of unbiased estimates has a small bias of its own. All sums are float64;
     the smaller of the two matrices XᵀY and K is formed, K in blocks.
 
     Cost, for n examples with d and e features: O(n d e) operations, or O(n² (d + e)) where that is less, for
     each of the three HSIC; with batches n is a batch's, and so many times. Memory: float64 copies of the
     features, and the d × e, d × d and e × e matrices one after the other, or a block of K.
-
-    References
-    ----------
-    Kornblith et al. 2019, https://arxiv.org/abs/1905.00414; Nguyen, Raghu and Kornblith 2021,
-    https://arxiv.org/abs/2010.15327.
 
     Examples
     --------

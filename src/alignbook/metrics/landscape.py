@@ -1,6 +1,7 @@
 """The loss on a plane through a network's weights (ICLR 2020 submission on transferability, Appendix A).
 
-Directions are random and normalised filter by filter, after Li et al. 2018.
+Directions are random and normalised filter by filter, after Li et al. 2018,
+https://arxiv.org/abs/1712.09913.
 """
 
 import difflib
@@ -70,10 +71,6 @@ def filter_normalised_directions(model, generator, count=2, layer=None):
     move.
 
     Cost: a few passes over the weights, in float64.
-
-    References
-    ----------
-    Li et al. 2018, https://arxiv.org/abs/1712.09913.
 
     Examples
     --------

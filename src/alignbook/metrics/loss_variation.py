@@ -66,12 +66,8 @@ def loss_variation(model, loss, inputs, targets, lengths, scaled=True, mode="tra
 
     Notes
     -----
-    The loss at θ - s ∇L(θ) for step lengths s (ICLR 2020 submission on transferability, Section 4 and
-    Appendix A; after Santurkar et al. 2018). Cost: one gradient and a forward pass per length.
-
-    References
-    ----------
-    Santurkar et al. 2018, https://arxiv.org/abs/1805.11604.
+    The loss at θ - s ∇L(θ), after Santurkar et al. 2018, https://arxiv.org/abs/1805.11604. Cost: one gradient
+    and a forward pass per length.
 
     Examples
     --------

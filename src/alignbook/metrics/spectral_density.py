@@ -84,15 +84,11 @@ def spectral_density(
     Notes
     -----
     A vector of random signs has the same square in every eigendirection on average; Lanczos from it gives the
-    nodes and weights of a Gauss quadrature of the eigenvalues (Ghorbani, Krishnan and Xiao 2019). Lanczos is
+    nodes and weights of a Gauss quadrature of the eigenvalues (https://arxiv.org/abs/1901.10159). Lanczos is
     fully reorthogonalised, so that no eigenvalue comes up twice.
 
     Cost: vectors · steps products, each two to four gradients. Memory: steps · parameters numbers, and the
     graph of one batch.
-
-    References
-    ----------
-    Ghorbani et al. 2019, https://arxiv.org/abs/1901.10159.
 
     Examples
     --------

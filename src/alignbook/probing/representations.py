@@ -125,10 +125,10 @@ def layer_ranks(
     Returns
     -------
     pandas.DataFrame
-        A row for each layer: ``width`` (how many features there are), ``rankme`` (the exponential of the
-        entropy of σ_k / Σσ, Garrido et al. 2023), ``participation`` ((Σσ²)² / Σσ⁴) and ``stable``
-        (Σσ² / σ_1²), σ the singular values of the (n, features) matrix, for ``participation`` and ``stable``
-        less the mean of each feature. ``.attrs["left_out"]`` says which layers have no numbers, and why.
+        A row for each layer: ``width`` (how many features), ``rankme`` (the exponential of the entropy of
+        σ_k / Σσ, https://arxiv.org/abs/2210.02885), ``participation`` ((Σσ²)² / Σσ⁴) and ``stable``
+        (Σσ² / σ_1²), σ the singular values of the (n, features) matrix, for the last two less the mean of
+        each feature. ``.attrs["left_out"]`` says which layers have no numbers, and why.
 
     Raises
     ------
@@ -138,10 +138,6 @@ def layer_ranks(
     Notes
     -----
     Cost: a forward pass and an eigendecomposition of n rows for each layer.
-
-    References
-    ----------
-    Garrido et al. 2023, https://arxiv.org/abs/2210.02885.
 
     Examples
     --------

@@ -127,7 +127,7 @@ class Recorder:
         self._seed, self._parameters = seed, parameters
         self._start = None if start is None else _weights(start)
         self._known: tuple | None = None  # what the network is asked and how it is called
-        self._rows: dict[tuple[int, str], dict[tuple[str, str], float]] = {}
+        self._rows: list[tuple[int, str, str, str, float]] = []  # the table's
         self._unfit: set[str] = set()  # instruments that failed and never worked before
         self._stopped: float | None = None  # when the last look ended
         self._last: int | None = None
@@ -160,12 +160,7 @@ class Recorder:
     @property
     def table(self) -> pd.DataFrame:
         """One row per step, instrument, layer (empty for the network) and parameter, with its ``value``."""
-        rows = [
-            (step, name, *whose, value)
-            for (step, name), values in sorted(self._rows.items(), key=self._order)
-            for whose, value in values.items()
-        ]
-        return pd.DataFrame(rows, columns=COLUMNS)
+        return pd.DataFrame(sorted(self._rows, key=self._order), columns=COLUMNS)
 
     def goes_on(self) -> None:
         """Say that the run began earlier: the weights of the next step are not those at the start.
@@ -176,22 +171,14 @@ class Recorder:
 
     def state_dict(self) -> dict:
         """All that a resumed run needs: plain numbers, and the weights at the start as tensors."""
-        rows = [
-            [step, name, [[*whose, value] for whose, value in values.items()]]
-            for (step, name), values in self._rows.items()
-        ]
+        rows = [list(row) for row in self._rows]
         state = {"rows": rows, "start": self._start, "budget": self._budget.state()}
         return state | {"left_out": dict(self.left_out), "unfit": sorted(self._unfit)}
 
     def load_state_dict(self, state: Mapping) -> None:
         """Go on from :meth:`state_dict`. Raises ValueError for another thing, and then changes nothing."""
         try:
-            rows = {
-                (int(step), str(name)): {
-                    (layer, parameter): float(value) for layer, parameter, value in values
-                }
-                for step, name, values in state["rows"]
-            }
+            rows = [(int(step), *map(str, whose), float(value)) for step, *whose, value in state["rows"]]
             spent = Budget(self._budget.share, **state["budget"])
             start = None if state["start"] is None else _weights(state["start"])
             left_out, unfit = dict(state["left_out"]), set(state["unfit"])
@@ -213,9 +200,9 @@ class Recorder:
 
             return drawn(self.table)
 
-    def _order(self, item):
+    def _order(self, row):
         """By step, then in the order in which the instruments were given."""
-        (step, name), _ = item
+        step, name, *_ = row
         return step, [*self._instruments, name].index(name)
 
     def _record(self, model, n):
@@ -252,10 +239,12 @@ class Recorder:
             self._skip(name, n)
         elif error is not None:
             self.left_out[name] = f"step {n}: {why(error)}"
-            if not any(seen == name for _, seen in self._rows):
+            if not any(seen == name for _, seen, *_ in self._rows):
                 self._unfit.add(name)
         else:
-            spent.last[name], self._rows[n, name] = seconds, values
+            spent.last[name] = seconds
+            others = [row for row in self._rows if row[:2] != (n, name)]  # of a run that was resumed here
+            self._rows = others + [(n, name, *whose, value) for whose, value in values.items()]
             if not any(line.startswith(f"{name}: ") for line in self.said):
                 self._say(f"{name}: {line}" for line in subject.said)
             left = {f"{name} of {layer}": f"step {n}: {reason}" for layer, reason in subject.left.items()}
