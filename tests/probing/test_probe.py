@@ -1,8 +1,6 @@
 """The probe: each instrument against a plain reference, networks of every make, and nothing changed by it."""
 
 import copy
-import doctest
-import importlib
 
 import numpy as np
 import pytest
@@ -162,11 +160,6 @@ def test_features_are_those_of_alignment_curve():
         assert rows["share"].to_numpy() == pytest.approx(share[rows["k"] - 1], abs=1e-6)
         sigma = thresholds[1:][::-1]
         assert rows["sigma"].to_numpy() == pytest.approx(sigma[rows["k"] - 1] / sigma[0], abs=1e-6)
-
-
-def test_the_examples_of_the_docstrings_run():
-    for module in ("probe", "result"):
-        assert doctest.testmod(importlib.import_module(f"alignbook.probing.{module}")).failed == 0
 
 
 def network(model, x, y):

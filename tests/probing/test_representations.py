@@ -1,8 +1,5 @@
 """Activations handed out, ranks, similarities and the tangent kernel, each beside its definition."""
 
-import doctest
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -179,8 +176,3 @@ def test_eigenvalues_and_density_of_both_matrices(net, x, kind):
     assert np.abs(density - smooth).sum() * step < 0.1
     with pytest.raises(ValueError, match="matrix must be .*gauss-newton"):
         alignbook.spectral_density(*given, matrix="fisher")
-
-
-def test_the_examples_in_the_docstrings_run():
-    assert doctest.testmod(representations).failed == 0
-    assert doctest.testmod(sys.modules["alignbook.metrics.spectral_density"]).failed == 0

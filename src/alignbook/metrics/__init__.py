@@ -1,5 +1,7 @@
 """The papers' measures of alignment: pure functions of arrays and tensors."""
 
+# ruff: noqa: F401
+
 from .alignment_curve import alignment_curve
 from .any_network import tangent_alignment
 from .cka import cka
@@ -11,26 +13,3 @@ from .misalignment import misalignment, misalignment_basis
 from .patch_covariance import PatchCovariance, patch_covariance
 from .transfer_function import transfer_function
 from .weight_deviation import WeightDeviation, weight_deviation
-
-__all__ = [
-    "HessianEigenvalues",
-    "Landscape",
-    "LayerGradients",
-    "LossVariation",
-    "PatchCovariance",
-    "WeightDeviation",
-    "alignment_curve",
-    "cka",
-    "filter_normalised_directions",
-    "gradient_projections",
-    "hessian_eigenvalues",
-    "landscape",
-    "layer_gradients",
-    "loss_variation",
-    "misalignment",
-    "misalignment_basis",
-    "patch_covariance",
-    "tangent_alignment",
-    "transfer_function",
-    "weight_deviation",
-]

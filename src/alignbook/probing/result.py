@@ -14,7 +14,7 @@ from alignbook.installed import extras
 
 @dataclass(frozen=True, repr=False)
 class Probe:
-    """What :func:`alignbook.probe` found.
+    """What :func:`alignbook.probe` found. Cost: that of holding its tables.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ def compare(*probes: Probe, **named: Probe) -> Probe:
     -------
     Probe
         The first probe's random weights stay. What makes the probes hard to compare (other examples, another
-        number of them) is in ``said``.
+        number of them) is in ``said``. Cost: a copy of every table.
 
     Raises
     ------

@@ -15,6 +15,7 @@ STATE = "alignbook-recorder.pt"  # in a checkpoint's folder
 def lightning(recorder: "Recorder") -> Any:
     """A ``lightning.pytorch.Callback`` that records before the first step and after every one.
 
+    Cost: that of ``recorder.step``.
     Checkpoints of the Trainer hold the recorder's state, so that a resumed run goes on with its table. In one
     that is resumed from a checkpoint without it, and without ``start=``, ``deviation`` is left out.
 
@@ -63,6 +64,7 @@ def lightning(recorder: "Recorder") -> Any:
 def hugging_face(recorder: "Recorder") -> Any:
     """A ``transformers.TrainerCallback`` that records before the first step and after every one.
 
+    Cost: that of ``recorder.step``.
     With every checkpoint the recorder's state is written into its folder, as ``alignbook-recorder.pt``. A run
     that is resumed takes it up from the folder that ``args.resume_from_checkpoint`` names, or else from
     ``checkpoint-N`` in the Trainer's ``output_dir``. Where there is none, ``deviation`` is left out unless
