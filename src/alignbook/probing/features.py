@@ -18,54 +18,44 @@ TOP = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500)
 OUTPUT = "(output)"  # what stands for a layer's name where the network's outputs are meant
 
 
-def features(network, task, rows, seed, layers=None):
+def features(network, task, rows, seed, layers=None, ranks=TOP, coordinates=COORDINATES):
     """Along which singular vectors of each layer's inputs the labels lie (Imani et al. 2022, Section 3).
 
-    A layer is a module with weights of its own, PyTorch's attention as one; its features are
-    what it reads when it is first called, flattened, with a constant, rows of length one; of more than 8,192
-    as many coordinates are drawn at random. Where there is a class for each position, one position of each
-    example is drawn, and features are those of this position. ``(output)`` is what the network returns; where
-    numbers are wanted it is taken less its mean, over its standard deviation, without a constant, and rows
-    are not scaled: of a single number, rows of length one would say another thing in another unit.
+    A layer is a module with weights of its own, PyTorch's attention as one; its features are what it reads
+    when it is first called, flattened, with a constant, rows of length one; of more than ``coordinates`` as
+    many are drawn at random. Where there is a class for each position, one position of each example is drawn,
+    and features are those of this position. ``(output)`` is what the network returns; where numbers are
+    wanted it is taken less its mean, over its standard deviation, without a constant, and rows are not
+    scaled: of a single number, rows of length one would say another thing in another unit.
 
-    Returns one row per layer and rank k: ``share`` of ‖Ỹ‖² (labels as one-hot columns, less their means) on
-    the top k singular vectors, ``chance`` (its mean over all orders of the labels), ``sigma`` the k-th
-    singular value over the first; ``width``, ``coordinates``.
+    Returns one row per layer, in the order of the calls, and rank k (of ``ranks``, and all; of None, as many
+    as Ỹ has columns that vary): ``share`` of ‖Ỹ‖² (labels as one-hot columns, less their means) on the top k
+    singular vectors, ``chance`` (its mean over all orders of the labels), ``sigma`` the k-th singular value
+    over the first; ``width``, ``coordinates``.
     """
-    tables, (_, spectra_of, left) = [], spectra(network, task, rows, seed, layers)
-    if not spectra_of:
-        raise DoesNotApply("; ".join(f"{name}: {why}" for name, why in left.items()) or "no layer is chosen")
-    for depth, (name, ((share, chance, sigma), width, coordinates)) in enumerate(spectra_of.items()):
-        ranks = [k for k in TOP if k < len(sigma)] + [len(sigma)]
-        at = np.array(ranks) - 1
-        columns = {"k": ranks, "share": share[at], "chance": chance[at], "sigma": sigma[at]}
-        rows_of_layer = pd.DataFrame({"layer": name, "depth": depth, **columns})
-        tables.append(rows_of_layer.assign(width=width, coordinates=coordinates))
-    table = pd.concat(tables, ignore_index=True)
-    table.attrs["left_out"] = left
-    return table
-
-
-def spectra(network, task, rows, seed, layers=None, coordinates=COORDINATES):
-    """(how many columns of Ỹ vary, {layer: (its :func:`spectrum`, width, coordinates)}, {layer: why not}).
-
-    Layers in order of their calls, features as :func:`features` takes them. Raises DoesNotApply
-    where all targets are equal.
-    """
-    rows = task.labelled(rows)
+    rows, tables = task.labelled(rows), []
     centred = labels(task.wanted(rows))
     varying = int(centred.any(0).sum())
     if not varying:
         raise DoesNotApply("all targets are equal")
-    spectra_of, (read, left) = {}, layer_inputs(network, task, rows, seed, layers, coordinates)
+    read, left = layer_inputs(network, task, rows, seed, layers, coordinates)
     for name, (values, width) in read.items():
         if not values.isfinite().all():
             left[name] = f"{'it' if name == OUTPUT else 'what it reads'} is not finite"
             continue
         plain = name == OUTPUT and not task.classes
-        along = spectrum(standardised(values) if plain else values, centred, plain)
-        spectra_of[name] = along, width, values.shape[1]
-    return varying, spectra_of, left
+        share, chance, sigma = spectrum(standardised(values) if plain else values, centred, plain)
+        rank = len(sigma)
+        every = [min(varying, rank)] if ranks is None else [k for k in ranks if k < rank] + [rank]
+        at = np.array(every) - 1
+        columns = {"k": every, "share": share[at], "chance": chance[at], "sigma": sigma[at]}
+        place = {"layer": name, "depth": len(tables)}
+        tables.append(pd.DataFrame(place | columns | {"width": width, "coordinates": values.shape[1]}))
+    if not tables:
+        raise DoesNotApply("; ".join(f"{name}: {why}" for name, why in left.items()) or "no layer is chosen")
+    table = pd.concat(tables, ignore_index=True)
+    table.attrs["left_out"] = left
+    return table
 
 
 def labels(targets):

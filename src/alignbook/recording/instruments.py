@@ -1,20 +1,22 @@
-"""What a recorder can measure: each instrument returns {(layer, parameter): number}.
+"""What a recorder can measure: each instrument returns a table of ``layer``, ``parameter`` and ``value``.
 
-"" stands for the whole network, and where no parameter is meant. Layers are called as the probe calls them.
+Both are "" where the whole network, or no parameter, is meant. Layers are called as the probe calls them, and
+``attrs`` are as those of its tables: ``left_out`` and ``said``.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import nn
 
 from alignbook.metrics import misalignment
 from alignbook.probing import budget, curvature as curvatures, tangents
 from alignbook.probing.errors import DoesNotApply
-from alignbook.probing.features import spectra
+from alignbook.probing.features import features
 from alignbook.probing.instruments import deviation as moved, first_layer, mean_loss
 from alignbook.probing.network import Network
 from alignbook.probing.tangents import named_weights
@@ -25,7 +27,6 @@ TANGENT = 64  # examples: time and memory grow with their square
 CURVED = 128
 TOLERANCE = 0.1  # of the curvature's residual over the eigenvalue; its own error is about the square
 BASIS = 20  # vectors at most
-WHOLE = ("", "")
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,6 @@ class Subject:
     network : with its examples, on its device, in evaluation mode; rows : (n,) their numbers.
     settle : callable Network → Task, which raises what the network raises.
     start : state dict of the weights at the first step, None where it is not known; seed : int.
-    left : {layer: why it has no number}, and said : lines for a reader, which instruments fill in.
     """
 
     network: Network
@@ -43,8 +43,6 @@ class Subject:
     settle: object
     start: dict | None
     seed: int
-    left: dict = field(default_factory=dict)
-    said: list = field(default_factory=list)
 
     @cached_property
     def task(self):
@@ -52,26 +50,26 @@ class Subject:
         return self.settle(self.network)
 
 
+def table_of(values):
+    """The table of numbers by layer, as floats."""
+    plain = [float(v.detach() if isinstance(v, torch.Tensor) else v) for v in values.values()]
+    return pd.DataFrame({"layer": [str(layer) for layer in values], "parameter": "", "value": plain})
+
+
 def loss(subject):
     """The mean loss."""
-    return {WHOLE: mean_loss(subject.network, subject.task, subject.rows)[0]}
+    return table_of({"": mean_loss(subject.network, subject.task, subject.rows)[0]})
 
 
 def alignment(subject):
     """Share of the labels on the top singular vectors of what a layer reads (Imani et al. 2022, Equation 2).
 
-    Ỹ are the labels (classes one-hot), less each column's mean; the share is of ‖Ỹ‖² on as many left singular
-    vectors as Ỹ has columns, of features with a constant, rows of length one. Outputs of a regression are
-    taken in no unit, as :func:`alignbook.probing.features.features` takes them. Random features have about
-    k / n.
+    On as many as the labels have columns, of :func:`alignbook.probing.features.features`. Random features
+    have about k / n.
     """
-    count, spectra_of, left = spectra(
-        subject.network, subject.task, subject.rows, subject.seed, coordinates=COORDINATES
-    )
-    subject.left.update(left)
-    return {
-        (name, ""): float(share[min(count, len(share)) - 1]) for name, ((share, *_), *_) in spectra_of.items()
-    }
+    options = {"ranks": None, "coordinates": COORDINATES}
+    table = features(subject.network, subject.task, subject.rows, subject.seed, **options)
+    return table.assign(parameter="", value=table["share"])
 
 
 def tangent(subject):
@@ -81,17 +79,12 @@ def tangent(subject):
         if not network(network.few).isfinite().all():
             raise DoesNotApply("the network's outputs are not finite")
     table = tangents.tangent(network, subject.task, subject.rows, subject.seed, most=TANGENT, chance=False)
-    subject.said.extend(table.attrs["said"])
-    values = {}
-    for layer, parameter, value in table[["layer", "parameter", "alignment"]].itertuples(index=False):
-        if math.isfinite(value):
-            values[layer, parameter] = value
-        else:
-            whose = layer if parameter == "weight" else f"{layer} {parameter}"
-            subject.left[whose] = "its kernel is constant"
-    if not values:
+    known = table["alignment"].notna()
+    if not known.any():
         raise DoesNotApply("every layer's kernel is constant")
-    return values
+    names = (table["layer"] + " " + table["parameter"])[~known].str.removesuffix(" weight")
+    table.attrs["left_out"] = dict.fromkeys(names, "its kernel is constant")
+    return table[known].assign(value=table["alignment"])
 
 
 def curvature(subject):
@@ -100,8 +93,7 @@ def curvature(subject):
     rows = budget.spread(rows, min(CURVED, len(rows)))
     options = {"k": 1, "tolerance": TOLERANCE, "basis": BASIS, "vectors": 0}
     table = curvatures.curvature(subject.network, subject.task, rows, subject.seed, **options)
-    subject.said.extend(table.attrs["said"])
-    return {WHOLE: float(table["eigenvalue"][0])}
+    return table.assign(layer="", parameter="", value=table["eigenvalue"])
 
 
 def filters(subject):
@@ -114,7 +106,8 @@ def filters(subject):
         raise DoesNotApply(
             f"{name} has {len(flat)} filters of {flat.shape[1]} weights: it needs more filters"
         )
-    return {(name, "weight"): misalignment(data, np.cov(flat, rowvar=False, bias=True))}
+    value = misalignment(data, np.cov(flat, rowvar=False, bias=True))
+    return table_of({name: value}).assign(parameter="weight")
 
 
 def deviation(subject):
@@ -122,10 +115,11 @@ def deviation(subject):
     if subject.start is None:
         raise DoesNotApply("the weights at the start are not known: hand them in as start=")
     table = moved(subject.start, subject.network.model)
-    values = table.set_index(["layer", "parameter"])["deviation"].to_dict()
-    for layer, parameter in named_weights(subject.network.model).keys() - values.keys():
-        subject.left[f"{layer} {parameter}"] = "the start has no such weight, or one is not finite"
-    return values | {WHOLE: math.fsum(values.values())}
+    known = set(zip(table["layer"], table["parameter"], strict=True))
+    missing = [" ".join(whose) for whose in named_weights(subject.network.model) if whose not in known]
+    table = pd.concat([table, table_of({"": math.fsum(table["deviation"])})], ignore_index=True)
+    table.attrs["left_out"] = dict.fromkeys(missing, "the start has no such weight, or one is not finite")
+    return table.assign(value=table["deviation"].fillna(table["value"]))
 
 
 INSTRUMENTS = {

@@ -20,7 +20,7 @@ from alignbook.probing.network import Network
 from alignbook.probing.parameters import TRAINABLE, checked, chosen, lines, require
 from alignbook.probing.task import function, settled
 
-from .instruments import INSTRUMENTS, Subject
+from .instruments import INSTRUMENTS, Subject, table_of
 from .schedule import Budget, due
 
 if TYPE_CHECKING:
@@ -227,9 +227,8 @@ class Recorder:
         """Record one instrument, or say in ``left_out`` why there is no number."""
         began, spent, error = budget.clock(), self._budget, None
         subject.network.until = float("inf") if name == FREE else began + spent.left
-        subject = replace(subject, left={}, said=[])
         try:
-            values = self._instruments[name](subject)
+            table = self._instruments[name](subject)
         except Exception as failure:  # a reader's network, loss or instrument may fail in any way
             error = failure
         seconds = budget.clock() - began
@@ -244,11 +243,12 @@ class Recorder:
         else:
             spent.last[name] = seconds
             others = [row for row in self._rows if row[:2] != (n, name)]  # of a run that was resumed here
-            self._rows = others + [(n, name, *whose, value) for whose, value in values.items()]
+            columns = (table[column].tolist() for column in COLUMNS[2:])
+            self._rows = others + [(n, name, *row) for row in zip(*columns, strict=True)]
             if not any(line.startswith(f"{name}: ") for line in self.said):
-                self._say(f"{name}: {line}" for line in subject.said)
-            left = {f"{name} of {layer}": f"step {n}: {reason}" for layer, reason in subject.left.items()}
-            self.left_out |= left
+                self._say(f"{name}: {line}" for line in table.attrs.get("said", ()))
+            left = table.attrs.get("left_out", {})
+            self.left_out |= {f"{name} of {layer}": f"step {n}: {reason}" for layer, reason in left.items()}
 
     def _skip(self, name, n, takes=""):
         may = max(self._budget.left, 0.0)
@@ -272,7 +272,7 @@ class Recorder:
 
 
 def _named(instruments):
-    """{name: callable (Subject) → {(layer, parameter): number}} from names and callables."""
+    """{name: callable (Subject) → table} from names and callables."""
     measures = {}
     if not callable(instruments) and not isinstance(instruments, Iterable):
         raise ValueError(f"instruments must be names or functions, not {instruments!r}")
@@ -295,12 +295,7 @@ def _own(function):
     def measure(subject):
         data = subject.network.data
         value = function(subject.network.model, data.inputs, data.targets)
-        if not isinstance(value, Mapping):
-            value = {"": value}
-        return {
-            (str(layer), ""): float(number.detach() if isinstance(number, torch.Tensor) else number)
-            for layer, number in value.items()
-        }
+        return table_of(value if isinstance(value, Mapping) else {"": value})
 
     return measure
 
