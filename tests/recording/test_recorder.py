@@ -66,7 +66,7 @@ def test_training_is_the_same_bit_for_bit_with_all_instruments():
     plain, watched = Counting(network()), Counting(network())
     watched.net[3].eval()
     plain.net[3].eval()
-    record = Recorder(examples(), EVERYTHING, at=2)
+    record = Recorder(examples(), EVERYTHING, at=2, share=None)
     expected, found = trained(plain), trained(watched, record)
     assert found[0] == expected[0]
     assert all(map(torch.equal, found[1], expected[1]))
