@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from alignbook.probing import budget, instruments, measure, probe
+from alignbook.probing import budget, instruments, measure, probe, sources
 
 
 class Clock:
@@ -62,11 +62,6 @@ def test_what_fails_on_few_examples_may_do_on_more(clock):
         budget.within(costing(clock, lambda n: 1.0, fails=[8, 32, 100])[0], 100, 60.0)
 
 
-def test_examples_are_spread_from_first_to_last():
-    assert budget.spread(torch.arange(100), 4).tolist() == [0, 25 + 15, 50 + 5, 75 + 21]
-    assert budget.spread(torch.arange(7), 7).tolist() == list(range(7))
-
-
 def small():
     torch.manual_seed(0)
     return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 3))
@@ -115,22 +110,10 @@ def test_a_slow_network_ends_in_twice_the_time(clock):
     assert all("--minutes" in found.left_out[name] for name in ("slice", "tangent", "curvature"))
 
 
-@pytest.fixture
-def models():
-    from alignbook.data.torchvision_shim import import_torchvision
-
-    import_torchvision()
-    from torchvision import models
-
+def test_torchvisions_resnet18():
     torch.manual_seed(0)
-    return models
-
-
-def test_torchvisions_resnet18(models):
     x, y = torch.randn(10, 3, 32, 32), torch.arange(10) % 3
-    found = probe(
-        models.resnet18(num_classes=3), x, y, without=["tangent", "curvature", "slice", "initialisation"]
-    )
+    found = probe(sources.network("torchvision:resnet18"), x, y, only=["filters", "features"])
     assert found.examples == {"filters": 10, "features": 10}
     layers = found.tables["features"]["layer"].unique()
     assert len(layers) == 22 and layers[0] == "conv1" and layers[-1] == "(output)"

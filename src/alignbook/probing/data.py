@@ -58,12 +58,6 @@ class Data:
         return replace(self, inputs=tree_map(function, self.inputs), targets=function(self.targets))
 
     @property
-    def only(self):
-        """The inputs where they are one tensor of floats, else None."""
-        single = isinstance(self.inputs, torch.Tensor) and self.inputs.is_floating_point()
-        return self.inputs if single else None
-
-    @property
     def digest(self):
         """Twelve hex digits that tell whether two probes saw the same examples."""
         sha = hashlib.sha256()
@@ -127,7 +121,9 @@ def gathered(
     if whole or (total is None and len(wanted) < most):
         total = len(wanted)
     rows = positions(len(wanted), most) if whole else slice(most)
-    read = Data(inputs, wanted, key).each(lambda values: cast(values[rows], floats))
+    read = Data(inputs, wanted, key).each(lambda values: values[rows])
+    if floats is not None:
+        read = read.each(lambda values: values.to(floats) if values.is_floating_point() else values)
     if not all(v.isfinite().all() for v in leaves(read.inputs) if v.is_floating_point()):
         raise ValueError("inputs have entries that are not finite")
     lines = [f"entries of text are left out: {', '.join(map(str, dropped))}"] if dropped else []
@@ -153,11 +149,6 @@ def inputs_of(data: Any) -> Any:
     if not parts or not leaves(parts[0][0]):
         raise ValueError("the data hold no inputs")
     return _stack(parts)[0]
-
-
-def cast(values, floats=torch.float32):
-    """The tensor, floats of this type; None: as they are."""
-    return values.to(floats) if floats is not None and values.is_floating_point() else values
 
 
 def _batches_of(data, most):
