@@ -20,6 +20,7 @@ from alignbook.kernels.gauss_newton_product import GaussNewtonProduct
 from alignbook.kernels.hessian_product import HessianProduct
 from alignbook.kernels.lanczos import lanczos
 from alignbook.metrics import HessianEigenvalues, arrays
+from alignbook.metrics.any_network import by_layer
 from alignbook.metrics.checks import instance, one_of, one_sentence, tensor
 from alignbook.metrics.landscape import Landscape
 from alignbook.metrics.loss_variation import LossVariation
@@ -32,7 +33,6 @@ from alignbook.metrics.weight_deviation import WeightDeviation
 from alignbook.probing.copies import measured, require_steady, unwrapped
 from alignbook.probing.curvature import asymmetry
 from alignbook.probing.data import gathered
-from alignbook.probing.layers import watching
 from alignbook.probing.network import Network
 from alignbook.probing.parameters import TRAINABLE
 from alignbook.probing.task import settled
@@ -114,14 +114,11 @@ def tangent_alignment(
     model: nn.Module, inputs: torch.Tensor, labels: torch.Tensor, *, parameters: Names = TRAINABLE
 ) -> np.ndarray:
     with measured(model, parameters) as network:
-        layers, order = {m: m for m in network.modules() if isinstance(m, nn.Linear | nn.Conv2d)}, []
-        train = {m for m in layers if m.weight.requires_grad}
-        alignments = metrics.tangent_alignment(network, inputs, labels)
-        if not train:
-            raise ValueError("no layer's weight trains: parameters='all' takes all of them")
-        with torch.no_grad(), watching(layers, lambda layer, _: order.append(layer)):
-            network(inputs[:1])
-    return alignments[[layer in train for layer in order]]
+        alignments = by_layer(network, inputs, labels)
+        alignments = [value for layer, value in alignments.items() if layer.weight.requires_grad]
+    if not alignments:
+        raise ValueError("no layer's weight trains: parameters='all' takes all of them")
+    return np.array(alignments, dtype=np.float64)
 
 
 @_public(metrics.hessian_eigenvalues, MATRIX + PARAMETERS)

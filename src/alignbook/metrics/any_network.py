@@ -32,9 +32,14 @@ NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
 @wraps(plain)  # and its docstring
+def tangent_alignment(model, inputs, labels):
+    return np.array(list(by_layer(model, inputs, labels).values()), dtype=np.float64)
+
+
 @torch.inference_mode(False)  # also where the caller is in it
 @float32_products()
-def tangent_alignment(model, inputs, labels):
+def by_layer(model, inputs, labels):
+    """{layer: its alignment}, in the order of the calls."""
     if not isinstance(inputs, torch.Tensor) or not inputs.is_floating_point():
         kind = inputs.dtype if isinstance(inputs, torch.Tensor) else type(inputs).__name__
         raise ValueError(f"inputs must be a floating-point tensor on the model's device, not {kind}")
@@ -58,13 +63,12 @@ def tangent_alignment(model, inputs, labels):
         if labels.shape != (n,) or labels.dtype != torch.int64 or not 0 <= labels.min() <= labels.max() < k:
             raise ValueError(f"labels must be ({n},) int64 in 0 … {k - 1}")
         centred = (functional.one_hot(labels, k).double() - 1 / k).T
-        alignment = [_of_layer(*layers.pop(0), centred) for _ in range(len(layers))]
-    return np.array(alignment, dtype=np.float64)
+        return {layer: _of_layer(*layers.pop(layer), centred) for layer in list(layers)}
 
 
 @torch.enable_grad()  # also where the caller has switched gradients off
 def _signals(model, inputs):
-    """Per layer the arguments of :func:`_kernel`, in the order of the calls; and the outputs' shape."""
+    """{layer: its inputs, gradients and unfolding}, in the order of the calls; and the outputs' shape."""
     seen = {}
 
     def keep(layer, arguments, output):
@@ -81,10 +85,10 @@ def _signals(model, inputs):
     if k < 2:
         raise ValueError("the model must have outputs (n, k), k ≥ 2")
     gradients = _gradients(outputs, [z for _, z in seen.values()])
-    layers = [
-        (_unit(h.clone()), _unit(g), _unfolding(layer))
+    layers = {
+        layer: (_unit(h.clone()), _unit(g), _unfolding(layer))
         for (layer, (h, _)), g in zip(seen.items(), gradients, strict=True)
-    ]
+    }
     return layers, (n, k)
 
 

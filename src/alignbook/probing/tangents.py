@@ -12,13 +12,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from alignbook.metrics import tangent_alignment
+from alignbook.metrics.any_network import by_layer
 from alignbook.seeding import torch_stream
 
 from .budget import positions
 from .errors import DoesNotApply
 from .features import labels
-from .layers import watching
 from .network import HELD, Direct
 from .parameters import matches
 
@@ -94,7 +93,7 @@ def _takes_exact(network, task, rows, outputs):
     if not task.classes or task.where or len(outputs) < 2:
         return False
     try:
-        tangent_alignment(Direct(network, outputs), network.data.rows(rows[:2]), torch.tensor([0, 1]))
+        by_layer(Direct(network, outputs), network.data.rows(rows[:2]), torch.tensor([0, 1]))
     except (ValueError, RuntimeError):
         return False  # as of a layer of another kind: by its gradients
     return True
@@ -122,14 +121,13 @@ def _bytes_of_each(network, rows, outputs, exact):
 def _exact(network, task, rows, outputs, shuffle, layers):
     """The table by :func:`alignbook.tangent_alignment`, in the order of the calls."""
     inputs, classes = network.data.rows(rows), torch.searchsorted(outputs, task.wanted(rows))
-    direct, chance, called = Direct(network, outputs), np.nan, []
-    alignment = tangent_alignment(direct, inputs, classes)
+    direct, chance, names = Direct(network, outputs), np.nan, network.names()
+    alignment = by_layer(direct, inputs, classes)
     if shuffle is not None:
-        chance = tangent_alignment(direct, inputs, classes[shuffle.to(classes.device)])
-    modules = {m: name for m, name in network.names().items() if isinstance(m, nn.Linear | nn.Conv2d)}
-    with watching(modules, lambda name, _: called.append(name)):
-        network(rows[:1])
-    table = pd.DataFrame({"layer": called, "parameter": "weight", "alignment": alignment, "chance": chance})
+        chance = [*by_layer(direct, inputs, classes[shuffle.to(classes.device)]).values()]
+    called = [names[layer] for layer in alignment]
+    columns = {"layer": called, "parameter": "weight", "alignment": [*alignment.values()], "chance": chance}
+    table = pd.DataFrame(columns)
     meant = {layer for layer, _ in named_weights(network.model)}
     chosen = [matches(name, layers) and name in meant for name in called]
     if not any(chosen):
