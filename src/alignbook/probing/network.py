@@ -108,12 +108,8 @@ class Network(nn.Module):
         except (RuntimeError, ValueError):
             if self.key is None:
                 raise
-            key, self.key = self.key, None
-            try:
-                outputs = self(rows)
-            except (RuntimeError, ValueError):
-                self.key = key
-                raise
+            self.key = None
+            outputs = self(rows)
         with torch.enable_grad(), suppress(RuntimeError):  # of one that fails there, the instruments tell
             require_own(self.model, self(rows))
         self.batch = max(1, min(self.batch, int(HELD / (64 * outputs[0].numel()))))

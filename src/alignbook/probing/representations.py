@@ -31,18 +31,18 @@ def _reader(model, inputs, chosen):
     """
     network = Network(model, Data(inputs, torch.zeros(len(leaves(inputs)[0]))))
     network.key = None  # there are no targets
-    modules = {
-        module: name
-        for module, name in network.names().items()
-        if (
-            matches(name, chosen)
-            if chosen is not None
-            else any(w.ndim >= 2 for w in module.parameters(recurse=False))
-        )
-    }
+    modules = network.names()
+    if chosen is None:
+        modules = {m: name for m, name in modules.items() if _has_weight(m)}
+    else:
+        modules = {m: name for m, name in modules.items() if matches(name, chosen)}
     if not modules:
         raise ValueError(f"the network has no such layers: {', '.join(chosen or ['with a weight'])}")
     return Layers(network, modules, torch.arange(len(network.data)), returned=True)
+
+
+def _has_weight(module):
+    return any(w.ndim >= 2 for w in module.parameters(recurse=False))
 
 
 def _batches(reader, size):
