@@ -8,6 +8,7 @@ move. An ``__init__`` that passes a name on is followed to the module that defin
 import ast
 import hashlib
 import importlib.util
+import os
 import threading
 from functools import cache
 from pathlib import Path
@@ -49,7 +50,7 @@ def digest(module: str) -> str:
 
 
 def forget() -> None:
-    """Read the files anew from here on: they may have been edited since."""
+    """Look at the files anew from here on: they may have been edited since."""
     digest.cache_clear()
     _file.cache_clear()
 
@@ -106,12 +107,19 @@ def _file(name):
         return None
     if spec is None or not (spec.origin or "").endswith(".py"):
         return None
+    is_package = spec.submodule_search_locations is not None
+    stat = os.stat(spec.origin)
+    return _parsed(name, spec.origin, is_package, (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size))
+
+
+@cache
+def _parsed(name, path, is_package, version):
+    """The :class:`_File` of the module ``name`` as its file is in this ``version`` of it."""
     try:
         with _one_at_a_time:
-            tree = ast.parse(Path(spec.origin).read_bytes(), spec.origin)
+            tree = ast.parse(Path(path).read_bytes(), path)
     except (SyntaxError, ValueError) as error:
         raise AlignbookError(f"{name} has no digest: {fault(error)}") from error
-    is_package = spec.submodule_search_locations is not None
     package = name if is_package else name.rpartition(".")[0]
     return _File(_sha(_text(tree)), list(_imports(tree, package)), is_package)
 

@@ -22,9 +22,8 @@ def smoke(shared):
         book = notebooks.find(name)
         with pytest.MonkeyPatch.context() as patch, open(folder / f"{book.slug}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            patch.setenv("ALIGNBOOK_BUILD", str(folder))
             patch.setenv("ALIGNBOOK_CHECKPOINTS", str(shared / "checkpoints"))
-            patch.delenv("ALIGNBOOK_RESULTS", raising=False)
+            patch.setenv("ALIGNBOOK_RESULTS", str(folder / "smoke-results"))  # the book's
             patch.setattr(pool, "compute", in_this_process)
             return run_values(book, parameters.resolve(book, "smoke"))
 

@@ -14,7 +14,7 @@ from companion.runs import notebooks, parameters, results
 from companion.statements import judged
 from tests import judging
 
-BOOKS = notebooks.every()
+BOOKS = notebooks.every()[::-1]  # the book, built meanwhile, computes the same from the other end
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # toy networks may have learned nothing
 
 

@@ -34,8 +34,8 @@ def build(profile: str | None = None, progress: Callable = print) -> int:
     """Build ``_build/html``: 0, or 1 when the pages do not build without a warning.
 
     Without ``profile`` each page shows the most faithful one that is stored, and computes quick (or smoke
-    where the data cannot be had) if none is; ``smoke`` computes everything afresh. AlignbookError where a
-    study cannot be computed or a notebook fails.
+    where the data cannot be had) if none is; ``smoke`` computes in a store of its own what is not stored
+    there, or stale. AlignbookError where a study cannot be computed or a notebook fails.
     """
     try:
         with _alone(), _store(profile):
@@ -120,6 +120,8 @@ def _computed(notebook, profile, say):
     """The Run of ``notebook``; without ``profile`` at quick, or at smoke where its data cannot be had."""
     from alignbook.data import DataError
 
+    if profile == "smoke":
+        return run(notebook.name, profile=profile, recompute="stale", progress=say)
     try:
         say(f"nothing is stored whole; computing profile {profile or 'quick'}")
         return run(notebook.name, profile=profile or "quick", progress=say)
@@ -238,13 +240,11 @@ def _alone():
 
 @contextmanager
 def _store(profile):
-    """While profile smoke is built, results go to an empty store of its own."""
+    """While profile smoke is built, results go to a store of its own."""
     if profile != "smoke":
         yield
         return
-    store = paths.build() / "smoke-results"
-    _clear(store)
-    with system.environment({"ALIGNBOOK_RESULTS": str(store)}):
+    with system.environment({"ALIGNBOOK_RESULTS": str(paths.build() / "smoke-results")}):
         yield
 
 
