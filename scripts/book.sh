@@ -3,6 +3,6 @@
 #   scripts/book.sh [PROFILE]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-rm -rf _build/html
+rm -rf _build/html _build/smoke-results
 make book PROFILE="${1:-}"
 test -f _build/html/index.html

@@ -146,25 +146,6 @@ def test_an_edited_notebook_is_read_or_refused_in_one_line(toys):
     check()
 
 
-def test_an_edited_profile_is_read_or_refused_in_one_line(toys):
-    path = toys.notebook.with_name("profiles.yaml")
-    whole, book = path.read_text(), notebooks.find("fig99")
-
-    @QUICK
-    @given(EDITS)
-    def check(edits):
-        path.write_bytes(edited(whole, edits).encode())
-        try:
-            values = parameters.resolve(book, "quick")
-        except AlignbookError as error:
-            one_line(error)
-            assert "profiles.yaml" in str(error)
-        else:
-            assert list(values) == ["labels", "rate", "seeds"] and 0 < values["rate"] <= 1
-
-    check()
-
-
 # ---- stored files ----
 
 
@@ -232,18 +213,6 @@ def test_provenance_that_is_none_counts_as_missing(stored, text):
     book, record, _ = stored
     record.write_bytes(text)
     assert looked_at(book) is None
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"name": 3}, {"workers": 1.5}, {"profile": ["quick"]}, {"seeds": 10**5000}, {"rate": float("nan")}],
-    ids=lambda change: next(iter(change)),
-)
-def test_run_refuses(toys, change):
-    with pytest.raises(AlignbookError) as error:
-        companion.run(**{"name": "fig99", "profile": "smoke"} | change)
-    one_line(error.value)
-    assert not toys.results.exists()
 
 
 # ---- terminals ----

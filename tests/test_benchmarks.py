@@ -82,6 +82,7 @@ def stored(folder):
     return harness.load(path)
 
 
+@pytest.mark.slow
 def test_a_comparison_from_workers_to_table_file_and_page(fake, tmp_path, capsys, monkeypatch):
     aims = (
         Aim("at least 0 times faster", "faster", 0, "theirs"),

@@ -79,8 +79,6 @@ def test_every_named_package_is_declared_in_the_environment_and_imported_where_i
     declared = {name_of(text) for text in [*PROJECT["dependencies"], *OPTIONAL["book"], *OPTIONAL["data"]]}
     assert package in declared and package in pins()
     used = imported(*NAMED[package].split())
-    if package == "seaborn" and package not in used:
-        pytest.xfail("no figure is drawn with seaborn yet")
     assert package in used
 
 
@@ -102,13 +100,6 @@ def test_ranges_are_declared_and_exact_versions_stand_in_one_file():
     for text in PROJECT["dependencies"]:
         lowest = re.search(r">=([\d.]+)$", text)[1].split(".")
         assert [*map(int, lowest)] <= [*map(int, pinned[name_of(text)].split("."))]
-
-
-def test_what_is_installed_is_what_is_pinned():
-    everything = importlib.metadata.distributions()
-    installed = {dist.name.lower().replace("_", "-"): dist.version.partition("+")[0] for dist in everything}
-    wrong = {name: installed[name] for name, pin in pins().items() if installed.get(name, pin) != pin}
-    assert wrong == {}
 
 
 def test_what_is_pinned_installs_on_the_oldest_python_that_is_stated():

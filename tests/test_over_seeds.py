@@ -223,23 +223,10 @@ def test_difference_and_ratio(found, shift):
     same(difference(one, shift), {s: value - shift for s, value in rows[0].items()})
 
 
-@QUICK
-@given(records(), st.integers(0, 99))
-def test_rank_correlation(found, order):
-    one, other = (rows_by_seed(found, arm) for arm in ARMS)
-    expected = {}
-    for seed in set(one) & set(other):
-        shared = sorted(set(one[seed]) & set(other[seed]))
-        pairs = [(one[seed][x], other[seed][x]) for x in shared]
-        if len(pairs) > 2 and all(len(set(values)) > 1 for values in zip(*pairs, strict=True)):
-            expected[seed] = spearmanr(*zip(*pairs, strict=True)).statistic
-    same(rank_correlation(*(frame_of(found, arm, order) for arm in ARMS)), expected)
-
-
 @given(st.integers(0, 2**32 - 1))
 @QUICK
-def test_rank_correlation_of_full_frames(seed):
-    """The uneven records above seldom have three values in common; here, with ties and gaps, most have."""
+def test_rank_correlation(seed):
+    """Of uneven curves, with ties and gaps."""
     rng = np.random.default_rng(seed)
     one, other = (
         pd.DataFrame(rng.integers(0, 6, (4, 7)).astype(float)).mask(rng.random((4, 7)) < 0.2)
@@ -260,20 +247,13 @@ def test_rank_correlation_of_full_frames(seed):
 def test_weakest(several):
     samples = [pd.Series(values, dtype=float) for values in several]
     found = weakest(*samples)
+    assert weakest().empty
     if any(not values for values in several):
         assert found.empty
         return
     ends = [t_interval(values)[2] for values in several]
     lower = [-math.inf if end is None else end[0] for end in ends]
     assert found is samples[lower.index(min(lower))]
-
-
-def test_the_weakest_of_several_is_the_one_that_a_conjunction_stands_with():
-    clear, weak = pd.Series([1.0, 1.1, 0.9]), pd.Series([5.0, 0.5, 9.0])
-    assert weakest(clear, weak) is weak  # though its mean is larger
-    alone = pd.Series([7.0])
-    assert weakest(clear, weak, alone) is alone
-    assert weakest().empty
 
 
 def test_the_strongest_of_several_holds_by_chance_at_the_stated_rate():

@@ -38,6 +38,8 @@ OUTCOMES = [
     ({"above": 0}, SMALL, NO_EFFECT),
     ({"above": 0}, [2.0, 2.1], OPEN),
     ({"above": 5.0}, UP, CONTRADICTED),
+    ({"above": 0}, [2.0, 2.0, 2.0], OPEN),  # no spread to judge by
+    ({"above": 0}, [0.3, 0.1 + 0.2, 0.3], OPEN),  # nor is rounding one
     ({"below": 0}, DOWN, HOLDS),
     ({"below": 0}, UP, CONTRADICTED),
     ({"below": 0}, WIDE, OPEN),
@@ -49,6 +51,8 @@ OUTCOMES = [
     ({"one_run": 3.0}, UP, CONTRADICTED),
     ({"one_run": 2.3}, UP[:2], OPEN),
     ({"one_run": 2.3, "within": 0.3}, UP, OPEN),
+    ({"one_run": 2.0}, [2.0, 2.0, 2.0], OPEN),
+    ({"near": 2.0, "within": 0.5}, [2.0], OPEN),
 ]
 
 

@@ -1,16 +1,13 @@
 """What the book does to a page beyond Jupyter Book."""
 
 import hashlib
-from types import SimpleNamespace
 
-import pytest
 from docutils import nodes
 from PIL import Image
 
 from alignbook import paths
 from companion.pages.extension import (
     PICTURE,
-    describe,
     fold_audit,
 )
 
@@ -23,20 +20,6 @@ def test_the_audit_is_folded_and_nothing_else():
     assert [child.astext() for child in audit][1::2] == ["Audit", "Rows."]
     assert audit[0].astext() == '<details class="ab-audit"><summary>'
     assert audit[2].astext().endswith("</summary>") and audit[4].astext() == "</details>"
-
-
-@pytest.mark.parametrize("base", ["", "https://example.org/book/"])
-def test_a_page_says_in_its_head_what_was_found_and_has_the_books_picture(tmp_path, base):
-    app = SimpleNamespace(srcdir=tmp_path, config=SimpleNamespace(html_baseurl=base))
-    (tmp_path / "shown.json").write_text('{"a/b": "It <rises>."}')
-    context = {"title": "<em>T</em> &amp; U", "pathto": lambda place, resource: f"../{place}"}
-    describe(app, "a/b", "page.html", context, None)
-    assert '<meta name="description" content="It &lt;rises&gt;.">' in context["metatags"]
-    assert '"og:title" content="T &amp; U"' in context["metatags"]
-    assert f'"og:image" content="{base or "../"}_static/four-papers.png"' in context["metatags"]
-    described = {"title": "T", "pathto": context["pathto"]}
-    describe(app, "c", "page.html", described, nodes.paragraph("", "word " * 100))
-    assert 'content="word word' in described["metatags"] and "word …" in described["metatags"]
 
 
 def test_the_books_own_picture_is_the_four_papers_as_they_are_drawn_now():

@@ -165,13 +165,3 @@ def test_a_table_leads_from_every_figure_to_its_folder():
 def _author(book):
     """What stands before the figure's number; the table's headings name the papers."""
     return re.match(r"(?:\w+ et al\.|ICLR \d+|\w+)(?= \w+\. )|", book.label)[0]
-
-
-def test_the_readme_is_short():
-    """What it is, the picture, the papers and the commands stand on the first screen."""
-    text = PAGES[1].read_text()
-    first = text.split("\n## ")[0]
-    assert len(text.split()) <= 900 and len(first.splitlines()) <= 40
-    for picture in re.findall(r"!\[[^]]+\]\(([^)]+)\)", first):
-        assert (paths.root() / picture).stat().st_size < 150_000
-    assert "make book" in first and "--open" in first and "alignbook.probe(" in first

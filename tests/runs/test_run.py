@@ -333,6 +333,3 @@ def test_a_device_that_is_not_there_is_refused(here, device):
         pytest.skip("there is a CUDA device")
     status, _, err = here.call(*RUN, "--device", device)
     assert status == 2 and device in last_line(err)
-
-
-# ---- what is judged on a run ----

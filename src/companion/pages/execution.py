@@ -21,14 +21,12 @@ from companion.runs import notebooks, parameters
 from companion.runs.run import Stale
 
 TELL_EVERY = 60  # seconds
-# Tables of profile smoke are too small for their figures, about which seaborn and numpy warn. What is left of
-# the imports is not looked at again when garbage is collected, which took a tenth of the time.
+# Tables of profile smoke are too small for their figures, about which seaborn and numpy warn.
 CLEAR = """\
-import gc, warnings
+import warnings
 for category in UserWarning, RuntimeWarning:
     warnings.simplefilter({action!r}, category)
 get_ipython().reset()
-gc.freeze()
 """
 
 
