@@ -17,6 +17,7 @@ import pytest
 from alignbook import paths
 from companion.pages import book, contents, reference
 from companion.runs import notebooks
+from tests.conftest import forget_toys
 
 pytestmark = pytest.mark.book
 NAMES = [notebook.name for notebook in notebooks.every()]
@@ -353,6 +354,19 @@ def test_shows_smoke_where_the_data_cannot_be_had(here, monkeypatch):
     monkeypatch.setenv("ALIGNBOOK_DATA", str(here.root / "none"))
     profile, jobs, lines = judged()
     assert (profile, jobs) == ("smoke", 1) and "cifar10" in lines
+
+
+def test_smoke_is_computed_again_where_it_is_stale(here):
+    def said():
+        lines = []
+        with book._store("smoke"):
+            book._judged(notebooks.every(), "smoke", lines.append)
+        return "\n".join(lines)
+
+    assert "computing 1" in said() and "computing" not in said()
+    here.change("* rate", "* rate * 2")
+    forget_toys()
+    assert "computing 1" in said()
 
 
 def prepared(checkout):
