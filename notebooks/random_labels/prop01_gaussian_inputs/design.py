@@ -23,6 +23,19 @@ def wide(width):
     return f"width-{width}"
 
 
+def one(width, inputs):
+    """The condition of single networks of this width on so many inputs."""
+    return f"one-{width}-{inputs}"
+
+
+def single(parameters):
+    """{condition: (width, inputs)} of single networks: wider at few inputs, then more inputs at one width."""
+    few, width = parameters["inputs"], parameters["wide"][-1]
+    pairs = [(each, few) for each in parameters["alone_widths"]]
+    pairs += [(width, each) for each in parameters["alone_inputs"]]
+    return {one(*pair): pair for pair in pairs}
+
+
 def blocks(variances):
     """Dimensions of the eigenspaces of diag(variances), in order; equal variances stand side by side."""
     sizes = []
@@ -57,4 +70,12 @@ def settings(parameters):
         "exponentiated": {"optimiser": "exponentiated"},
         "stretched": {"stretch": parameters["stretch"]},
         "shifted": {"shift": parameters["shift"]},
+    } | {
+        name: {
+            "width": width,
+            "inputs": inputs,
+            "networks": parameters["alone_networks"],
+            "steps": parameters["alone_steps"],
+        }
+        for name, (width, inputs) in single(parameters).items()
     }

@@ -20,7 +20,7 @@ from ..shared.random_bases import random_bases
 from . import design
 
 PLAIN = {"loss": "cross-entropy", "optimiser": "descent", "turned": True, "stretch": 1.0, "shift": 0.0}
-ALONE = 8  # networks of which every one is looked at alone
+ALONE = 8  # networks, at most, of which every one is looked at alone
 
 
 def jobs(parameters):
@@ -33,7 +33,10 @@ def jobs(parameters):
     if len({*parameters["wide"]}) != len(parameters["wide"]) or not parameters["wide"]:
         raise AlignbookError(f"wide must name different widths, not {parameters['wide']}")
     own = ("seeds", "wide", "networks_wide", "stretch", "shift")
-    shared = PLAIN | {name: value for name, value in parameters.items() if name not in own}
+    shared = {
+        name: value for name, value in parameters.items() if not (name in own or name.startswith("alone_"))
+    }
+    shared = PLAIN | shared
     return [
         Job(f"{name}-seed{seed}", compute, shared | changed | {"condition": name, "seed": seed})
         for seed in range(parameters["seeds"])

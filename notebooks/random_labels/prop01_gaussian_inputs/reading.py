@@ -1,11 +1,12 @@
 """Whether Σ_w is aligned with Σ_x on Gaussian inputs (Proposition 1), and what breaks it."""
 
 import numpy as np
+import pandas as pd
 
 from companion.over_seeds import at, curves, difference, ratio, sample
 from companion.statements import Case, Number, Statement, least, pooled
 
-from .design import WORDS, settings, wide
+from .design import WORDS, one, settings, single, wide
 
 WITHIN = 0.05  # of the misalignment with random bases
 MEAN_WITHIN = 5e-4  # of the mean square length: a mean of 2 % of the filters' length
@@ -13,7 +14,14 @@ MEAN_WITHIN = 5e-4  # of the mean square length: a mean of 2 % of the filters' l
 
 def words(condition):
     """How a sentence calls a condition."""
+    if condition.startswith("one-"):
+        return "one network, width {1}, {2} inputs".format(*condition.split("-"))
     return WORDS.get(condition, condition.replace("-", " "))
+
+
+def averaged(parameters):
+    """The conditions in which networks are averaged, in the order of ``settings``."""
+    return [name for name in settings(parameters) if name not in single(parameters)]
 
 
 def measured(table, condition, column):
@@ -31,10 +39,36 @@ def share(table, parameters, condition):
     return left(*(measured(table, condition, column) for column in ("misalignment", "floor", "random")))
 
 
-def share_alone(table, parameters, width):
-    """The same of single networks of a width, each alone; the floor is of filters drawn one by one."""
-    widest = wide(width)
-    return left(*(measured(table, widest, column) for column in ("alone", "alone_floor", "alone_random")))
+def share_alone(table, parameters, condition):
+    """The same of single networks, each alone; the floor is of filters drawn one by one."""
+    return left(*(measured(table, condition, column) for column in ("alone", "alone_floor", "alone_random")))
+
+
+def by_inputs(table, parameters):
+    """What is left of single networks on the fewest inputs less what is left on the most."""
+    width, inputs = parameters["wide"][-1], parameters["alone_inputs"]
+    shares = (share_alone(table, parameters, one(width, count)) for count in (min(inputs), max(inputs)))
+    return difference(*shares)
+
+
+def by_width(table, parameters):
+    """What is left of the narrowest single networks less what is left of the widest."""
+    widths, inputs = parameters["alone_widths"], parameters["inputs"]
+    narrow, widest = (
+        share_alone(table, parameters, one(width, inputs)) for width in (min(widths), max(widths))
+    )
+    return difference(narrow, widest)
+
+
+def alone(table, parameters):
+    """Frame of ``width``, ``inputs``, ``seed`` and ``left``, in percent, of single networks."""
+    return pd.concat(
+        (100 * share_alone(table, parameters, name))
+        .rename("left")
+        .reset_index()
+        .assign(width=width, inputs=inputs)
+        for name, (width, inputs) in single(parameters).items()
+    )
 
 
 def equality(table, parameters):
@@ -94,12 +128,21 @@ STATEMENTS = [
         source="Proposition 1 assumes isotropic initial weights and centred inputs",
         of=least(share, of("stretched", "shifted")), **BROKEN,
     ),
+    Statement(
+        "inputs", "What is left of the misalignment of one wide network falls with the number of its inputs.",
+        source="the remark after Proposition 1", of=by_inputs, **BROKEN,
+    ),
+    Statement(
+        "wider", "What is left of it falls with the network's width.",
+        source="the remark after Proposition 1", of=by_width,
+        above=0, matters=WITHIN, unit=UNIT, because=BROKEN["because"],
+    ),
 ]  # fmt: skip
 NUMBERS = [
-    Number("left", "misalignment left", share, each=lambda p: of(*settings(p))(p)),
+    Number("left", "misalignment left", share, each=lambda p: of(*averaged(p))(p)),
     Number(
         "alone", "misalignment left in one network alone", share_alone, paper="0 if infinitely wide",
-        each=lambda p: [Case(str(width), "", {"width": width}) for width in p["wide"]],
+        each=lambda p: of(*single(p))(p),
     ),
 ]  # fmt: skip
 
@@ -108,8 +151,8 @@ def correlations(table, condition):
     """Mean over the seeds of |correlation| of the weights along two eigenvectors of Σ_x, (d, d), 0 on the
     diagonal; None without results."""
     found, entries = [], at(table, kind="entry", condition=condition)
-    for _, one in entries.groupby("seed") if len(entries) else ():
-        half = one.pivot(index="row", columns="column", values="value").to_numpy()
+    for _, rows in entries.groupby("seed") if len(entries) else ():
+        half = rows.pivot(index="row", columns="column", values="value").to_numpy()
         scale = np.sqrt(np.diag(half))
         half = np.triu(np.abs(half / np.outer(scale, scale)), 1)
         found.append(half + half.T)

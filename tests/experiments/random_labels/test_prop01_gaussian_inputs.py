@@ -17,10 +17,11 @@ BROKEN = {"exponentiated", "stretched", "shifted"}
 judged = judging.of(reading, SMOKE)[0]
 
 
-def made_up(left=None, alone=0.0, mean=None, equal=0.0):
+def made_up(left=None, alone=None, mean=None, equal=0.0):
     """A table of four seeds; ``left`` and ``mean`` by condition, ``alone`` of single networks."""
     left = dict.fromkeys(BROKEN, 0.3) | {"repeated": 0.1 * equal / 0.39} | (left or {})
     mean = {"shifted": 0.003} | (mean or {})
+    alone = {"one-16-16": 0.6, "one-24-16": 0.4} | (alone or {})
     return judging.rows(
         kind="misalignment",
         seed=range(4),
@@ -33,7 +34,7 @@ def made_up(left=None, alone=0.0, mean=None, equal=0.0):
         mean_square=lambda row: mean.get(row.condition, 0.0) + row.shift / 100,
         alone_floor=0.1,
         alone_random=0.5,
-        alone=lambda row: 0.1 + 0.4 * (alone + row.shift),
+        alone=lambda row: 0.1 + 0.4 * (alone.get(row.condition, 0.0) * (1 + row.shift) + row.shift),
     )
 
 
@@ -41,7 +42,7 @@ def test_the_proposition_holds():
     found = judged(made_up())
     assert {claim.outcome for claim in found.values()} == {HOLDS}
     assert found["aligned-plain"].headline and found["width"].measured == pytest.approx(0)
-    alone = reading.share_alone(made_up(alone=0.6), SMOKE, max(SMOKE["wide"]))
+    alone = reading.share_alone(made_up(), SMOKE, "one-16-16")
     assert alone.mean() == pytest.approx(0.6) and len(alone) == 4
 
 
@@ -55,6 +56,8 @@ def test_the_proposition_holds():
         ("width", made_up({"width-24": 0.2})),
         ("optimiser-adam", made_up({"adam": 0.2})),
         ("excluded-exponentiated", made_up({"exponentiated": -0.2})),
+        ("inputs", made_up(alone={"one-24-64": 0.6})),
+        ("wider", made_up(alone={"one-32-16": 0.8})),
         ("without", made_up({"stretched": -0.2})),
         ("without", made_up({"shifted": -0.2})),
     ],
