@@ -82,11 +82,6 @@ def of(*conditions):
     return lambda parameters: [Case(name, words(name), {"condition": name}) for name in conditions]
 
 
-def of_widths(parameters):
-    """Cases for the larger widths."""
-    return [Case(str(width), f"width {width}", {"condition": wide(width)}) for width in parameters["wide"]]
-
-
 UNIT = "of random axes’"
 ALIGNED = {"near": 0, "within": WITHIN, "unit": UNIT}
 BROKEN = {
@@ -108,25 +103,18 @@ STATEMENTS = [
         source="Definition 1, Proposition 1", of=equality, near=0, within=WITHIN, unit="of where they differ",
     ),
     Statement(
-        "loss", "The proof holds for every loss of the network's output.",
-        source="Appendix C, Proposition 1", of=share, each=of("squared"), **ALIGNED,
-    ),
-    Statement(
-        "width", "The alignment holds at other widths, too (their mean).",
-        source="Section 2.2, Proposition 1", of=pooled(share, of_widths), **ALIGNED,
+        "others", "The alignment also holds at other widths and with another loss (their mean).",
+        source="Section 2.2, Proposition 1; Appendix C",
+        of=pooled(share, lambda p: of("squared", *map(wide, p["wide"]))(p)), **ALIGNED,
     ),
     Statement(
         "optimiser", "The alignment also holds with an adaptive optimiser.", source="Appendix C, a remark",
         of=share, each=of("adam"), **ALIGNED,
     ),
     Statement(
-        "excluded", "An optimiser that the proof excludes leaves the weights misaligned.",
-        source="Appendix C, Proposition 1", of=share, each=of("exponentiated"), **BROKEN,
-    ),
-    Statement(
-        "without", "Without either of the proposition's assumptions, the weights are misaligned.",
-        source="Proposition 1 assumes isotropic initial weights and centred inputs",
-        of=least(share, of("stretched", "shifted")), **BROKEN,
+        "without", "Without any one of the assumptions, the weights are misaligned (the least of three).",
+        source="Proposition 1: isotropic initial weights, centred inputs; Appendix C: the optimisers",
+        of=least(share, of("stretched", "shifted", "exponentiated")), **BROKEN,
     ),
     Statement(
         "inputs", "What is left of the misalignment of one wide network falls with the number of its inputs.",
