@@ -4,6 +4,7 @@ STARTS = {
     "scratch": "from scratch",
     "pretrained": "pre-trained",
     "unscaled": "pre-trained, no rescaling",
+    "ell1": "pre-trained, ℓ1 norms",
     "conv": "pre-trained convolution",
     "no bias": "pre-trained convolution, no bias",
     "covariance": "covariance",

@@ -6,52 +6,35 @@ import torch
 from alignbook.seeding import torch_stream
 from alignbook.training.nets import SimpleCNN, he_normal_
 from alignbook.training.train import accuracy, fit
-from alignbook.training.transfer import layer_norms, rescale_
+from alignbook.training.transfer import layer_norms, layers_of, rescale_
 from companion.jobs import Job
 
 from ..shared.downstream import fresh_head_, learning_curve, tasks
-from . import ell1
 from .design import STARTS
+
+CLASSES = 10  # random classes of either task (A.9)
 
 
 def jobs(parameters):
-    """One job per group of runs, whose filters together give the covariance; then the start by ℓ1 norms."""
-    names = "dataset labels filters units side upstream_images upstream_classes downstream_images classes"
-    names += " epochs record batch_size learning_rate init_scale"
-    common = {name: parameters[name] for name in names.split()}
-    made = []
+    """One job per group of runs, whose filters together give the covariance."""
+    shared = {name: value for name, value in parameters.items() if name not in ("seeds", "group")}
+    groups = []
     for first in range(0, parameters["seeds"], parameters["group"]):
         runs = list(range(first, min(first + parameters["group"], parameters["seeds"])))
-        made.append(Job(f"runs{runs[0]}-{runs[-1]}", compute, common | {"runs": runs}))
-    others = range(max(0, parameters["seeds"] - parameters["ell1_seeds"]), parameters["seeds"])
-    return made + [Job(f"ell1-seed{seed}", ell1.compute, common | {"runs": [seed]}) for seed in others]
+        groups.append(Job(f"runs{runs[0]}-{runs[-1]}", compute, shared | {"runs": runs}))
+    return groups
 
 
 def compute(
-    *,
-    dataset,
-    labels,
-    filters,
-    units,
-    side,
-    upstream_images,
-    upstream_classes,
-    downstream_images,
-    classes,
-    epochs,
-    record,
-    batch_size,
-    learning_rate,
-    init_scale,
-    runs,
-    device,
-    report,
-):
-    """Pre-train on random labels; then learn each of ``labels`` from each of the six ``STARTS``; every run.
+    *, dataset, labels, filters, units, side, images, upstream_epochs, epochs, record, batch_size,
+    learning_rate, runs, device, report,
+):  # fmt: skip
+    """Pre-train on random labels until they are learned; then learn ``labels`` from each of ``STARTS``.
 
-    runs : seeds. All starts of a seed have the same head, images and order of images; all whose dense layer
-    is drawn anew have the same one. Columns ``seed``, ``labels``, ``start``, ``epoch``, ``accuracy`` on all
-    training images, and ``upstream_accuracy`` after pre-training.
+    images : of either task; runs : seeds. All starts of a seed have the same head, images and order of
+    images; all whose dense layer is drawn anew have the same one. Columns ``seed``, ``labels``, ``start``,
+    ``epoch``, ``accuracy`` on all training images, and ``fitted``, the share of its random labels that
+    pre-training has learned.
     """
     training = {"batch_size": batch_size, "learning_rate": learning_rate}
     cells = [(seed, kind, start) for seed in runs for kind in labels for start in STARTS]
@@ -60,65 +43,82 @@ def compute(
     def part(number):
         return lambda done, text: report((number + done) / count, text)
 
-    def images(seed):
+    def images_of(seed):
         return tasks(
-            dataset, upstream=upstream_images, upstream_classes=upstream_classes,
-            downstream=downstream_images, classes=classes, side=side, seed=seed, device=device,
+            dataset, upstream=images, upstream_classes=CLASSES, downstream=images, classes=CLASSES,
+            side=side, seed=seed, device=device,
         )  # fmt: skip
 
-    def network(shape, seed, name):
-        net = SimpleCNN(shape, [filters], units, upstream_classes)
-        return he_normal_(net, init_scale, torch_stream(seed, "fig05", name)).to(device)
+    def network(split, seed, name):
+        net = SimpleCNN(split.x.shape[1:], [filters], units, CLASSES)
+        return he_normal_(net, 1.0, torch_stream(seed, "fig05", name)).to(device)
 
-    sources, norms, known = {}, {}, {}
+    sources, norms, fitted = {}, {}, {}
     for number, seed in enumerate(runs):
-        split = images(seed)
-        x, y = split.upstream_x, split.upstream_y
-        sources[seed] = network(x.shape[1:], seed, "upstream")
-        norms[seed] = layer_norms(sources[seed])
+        split = images_of(seed)
+        sources[seed] = network(split, seed, "upstream")
+        norms[seed] = layer_norms(sources[seed]), ell1_norms(sources[seed])
         fit(
-            sources[seed], x, y, steps=epochs * (upstream_images // batch_size), report=part(number),
-            generator=torch_stream(seed, "fig05", "upstream batches"), **training,
+            sources[seed], split.upstream_x, split.upstream_y, steps=upstream_epochs * (images // batch_size),
+            generator=torch_stream(seed, "fig05", "upstream batches"), report=part(number), **training,
         )  # fmt: skip
-        known[seed] = accuracy(sources[seed], x, y)
+        fitted[seed] = accuracy(sources[seed], split.upstream_x, split.upstream_y)
     learned = torch.cat([source.convs[0].weight.detach().flatten(1) for source in sources.values()])
     tables = []
     for number, (seed, kind, start) in enumerate(cells, start=len(runs)):
         if (kind, start) == (labels[0], "scratch"):
-            split = images(seed)
-        net = network(split.x.shape[1:], seed, "downstream")
+            split = images_of(seed)
+        net = network(split, seed, "downstream")
         drawn = sampled(learned, filters, torch_stream(seed, "fig05", "filters"))
-        start_(net, sources[seed], norms[seed], start, drawn)
-        fresh_head_(net, split.classes[kind], init_scale, torch_stream(seed, "fig05", "head", kind))
+        start_(net, sources[seed], *norms[seed], start, drawn)
+        fresh_head_(net, split.classes[kind], 1.0, torch_stream(seed, "fig05", "head", kind))
         curve = learning_curve(
             net.to(device), split.x, split.y[kind], epochs=epochs, record=record, report=part(number),
             generator=torch_stream(seed, "fig05", "batches", kind), **training,
         )  # fmt: skip
-        tables.append(curve.assign(seed=seed, labels=kind, start=start, upstream_accuracy=known[seed]))
+        tables.append(curve.assign(seed=seed, labels=kind, start=start, fitted=fitted[seed]))
     return pd.concat(tables, ignore_index=True)
 
 
 @torch.no_grad()
-def start_(net, source, norms, start, drawn):
+def start_(net, source, ell2, ell1, start, drawn):
     """Give ``net``, freshly drawn, what ``start`` takes from the trained ``source``; returns ``net`` (A.9).
 
-    norms : those of ``source`` at its initialisation; every start but "unscaled" is scaled back to them, the
-    convolution's weights alone where its biases are zero. drawn : filters of "covariance", (filters, d).
-    ``source`` is left as it is.
+    ell2, ell1 : norms of the layers of ``source`` at its initialisation. Every start but "unscaled" is scaled
+    back to one of them, the convolution's weights alone where its biases are zero. drawn : filters of
+    "covariance", (filters, d). ``source`` is left as it is.
     """
     if start == "scratch":
         return net
-    conv, before = net.convs[0], norms[0]
-    if start in ("pretrained", "unscaled"):
+    if start in ("pretrained", "unscaled", "ell1"):
         net.load_state_dict(source.state_dict())
-        return net if start == "unscaled" else rescale_(net, norms)
-    weight = source.convs[0].weight
-    if start == "covariance":
-        weight = drawn.view_as(weight)
+        if start == "pretrained":
+            rescale_(net, ell2)
+        elif start == "ell1":
+            rescale_ell1_(net, ell1)
+        return net
+    conv = net.convs[0]
+    weight = drawn.view_as(conv.weight) if start == "covariance" else source.convs[0].weight
     bias = source.convs[0].bias if start == "conv" else torch.zeros_like(conv.bias)
-    factor = before / float((weight.double().square().sum() + bias.double().square().sum()).sqrt())
+    factor = ell2[0] / float((weight.double().square().sum() + bias.double().square().sum()).sqrt())
     conv.weight.copy_(factor * weight)
     conv.bias.copy_(factor * bias)
+    return net
+
+
+def ell1_norms(net):
+    """ℓ1 norm of all parameters, weights and biases together, of each layer; floats."""
+    return [
+        sum(parameter.detach().double().abs().sum().item() for parameter in layer.parameters())
+        for layer in layers_of(net)
+    ]
+
+
+def rescale_ell1_(net, norms):
+    """Multiply each layer's parameters by one number so that its ℓ1 norm is the one in ``norms``."""
+    for layer, before, after in zip(layers_of(net), norms, ell1_norms(net), strict=True):
+        for parameter in layer.parameters():
+            parameter.mul_(before / after)
     return net
 
 

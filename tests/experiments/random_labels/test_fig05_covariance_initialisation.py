@@ -8,21 +8,15 @@ import pytest
 import torch
 
 from alignbook.training.nets import SimpleCNN, he_normal_
-from alignbook.training.transfer import layer_norms, rescale_
-from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
-from companion.studies.random_labels.fig05_covariance_initialisation import (
-    design,
-    ell1,
-    experiment,
-    reading,
-)
+from alignbook.training.transfer import layer_norms
+from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
+from companion.studies.random_labels.fig05_covariance_initialisation import design, experiment, reading
 from tests import judging
 from tests.judging import QUIET
 
 SMALL = {
-    "dataset": "photos", "labels": ["random"], "filters": 8, "units": 12, "side": 8, "upstream_images": 32,
-    "upstream_classes": 3, "downstream_images": 40, "classes": 10, "epochs": 2, "record": [1],
-    "batch_size": 16, "learning_rate": 0.01, "init_scale": 1.0, "runs": [1, 2],
+    "dataset": "photos", "labels": ["random"], "filters": 8, "units": 12, "side": 8, "images": 32,
+    "upstream_epochs": 3, "epochs": 2, "record": [1], "batch_size": 16, "learning_rate": 0.01, "runs": [1, 2],
 }  # fmt: skip
 PARAMETERS = {"labels": ["random"], "seeds": 12, "group": 6, "side": 8, "filters": 8}
 
@@ -33,7 +27,7 @@ run = partial(experiment.compute, **SMALL, **QUIET)
 def made_up(gains, seeds=12, noise=0.002, known=1.0):
     """Learning curves whose areas lie above those from scratch by ``gains``; ``known``: labels fitted."""
     shifts = judging.rows(
-        noise, labels="random", start=[*design.STARTS], seed=range(seeds), upstream_accuracy=known,
+        noise, labels="random", start=[*design.STARTS], seed=range(seeds), fitted=known,
         accuracy=lambda row: 0.5 + gains.get(row.start, 0.0) + row.noise,
     )  # fmt: skip
     return shifts.merge(pd.DataFrame({"epoch": [0, 1, 4]}), how="cross")
@@ -43,10 +37,10 @@ _, outcomes = judging.of(reading, PARAMETERS)
 
 
 def trained():
-    """A network that looks trained: norms of before, weights and biases of after."""
+    """A network that looks trained; norms of before, weights and biases of after."""
     source = SimpleCNN((3, 8, 8), [6], 5, 3)
     he_normal_(source, 1.0, torch.Generator().manual_seed(0))
-    norms = layer_norms(source)
+    norms = layer_norms(source), experiment.ell1_norms(source)
     with torch.no_grad():
         for parameter in source.parameters():
             parameter.mul_(1.7).add_(0.1)
@@ -59,7 +53,7 @@ def started(start):
     drawn = experiment.sampled(
         source.convs[0].weight.detach().flatten(1), 6, torch.Generator().manual_seed(2)
     )
-    made = experiment.start_(net, source, norms, start, drawn)
+    made = experiment.start_(net, source, *norms, start, drawn)
     return made, source, norms
 
 
@@ -67,19 +61,24 @@ def started(start):
 def test_a_start_takes_what_the_page_says(start):
     net, source, norms = started(start)
     drawn = he_normal_(SimpleCNN((3, 8, 8), [6], 5, 3), 1.0, torch.Generator().manual_seed(9))
-    dense_from = {"pretrained": source, "unscaled": source}.get(start, drawn).dense.weight
+    whole = start in ("pretrained", "unscaled", "ell1")
+    dense_from = (source if whole else drawn).dense.weight
     cosine = torch.nn.functional.cosine_similarity
     assert cosine(net.dense.weight.flatten(), dense_from.flatten(), dim=0) > 1 - 1e-6
     own = cosine(net.convs[0].weight.flatten(), source.convs[0].weight.flatten(), dim=0)
     assert (own > 1 - 1e-6) == (start not in ("scratch", "covariance"))
-    assert net.convs[0].bias.any() == (start in ("pretrained", "unscaled", "conv"))
+    assert net.convs[0].bias.any() == (whole or start == "conv")
     found = layer_norms(net)
     if start == "unscaled":
-        assert found == layer_norms(source) != norms
+        assert found == layer_norms(source) != norms[0]
+    elif start == "ell1":
+        layers = [net.convs[0], net.dense, net.head]
+        sums = [sum(float(p.detach().abs().sum()) for p in layer.parameters()) for layer in layers]
+        assert sums == pytest.approx(norms[1], rel=1e-5)
     elif start == "scratch":
         assert found == layer_norms(drawn)
     else:
-        assert found[0] == pytest.approx(norms[0], rel=1e-6)
+        assert found[0] == pytest.approx(norms[0][0], rel=1e-6)
 
 
 def test_draws_have_the_covariance_of_the_filters():
@@ -105,51 +104,16 @@ def test_compute_gives_every_start():
     assert table["accuracy"].between(0, 1).all()
 
 
-def test_ell1_norms_and_nothing_else_differ(monkeypatch):
-    source, _ = trained()
-    ell1.rescale_(source, [3.0, 2.0, 1.0])
-    layers = [source.convs[0], source.dense, source.head]
-    sums = [sum(float(p.detach().abs().sum()) for p in layer.parameters()) for layer in layers]
-    assert sums == pytest.approx([3.0, 2.0, 1.0], rel=1e-5)
-    longer = {"runs": [1], "epochs": 12, "record": [4, 8], "learning_rate": 0.1}
-    whole = run(**longer)
-    arguments = SMALL | longer | QUIET
-    apart = ell1.compute(**arguments)
-    assert set(apart["start"]) == {"ell1"}
-    monkeypatch.setattr(ell1, "ell1_norms", layer_norms)
-    monkeypatch.setattr(ell1, "rescale_", rescale_)
-    same = ell1.compute(**arguments)  # ℓ2 norms: the start "pretrained"
-    curves = [same, *(whole[whole["start"] == start] for start in ("pretrained", "unscaled")), apart]
-    same, whole, unscaled, apart = (curve.drop(columns="start").reset_index(drop=True) for curve in curves)
-    pd.testing.assert_frame_equal(same, whole, check_exact=True)
-    assert not same["accuracy"].equals(apart["accuracy"])
-    assert not same["accuracy"].equals(unscaled["accuracy"])
-
-
-def test_ell1_is_judged_either_way():
-    table = made_up({"pretrained": 0.1})
-
-    def other(shift):
-        return table[table["start"] == "pretrained"].assign(
-            start="ell1", accuracy=lambda t: t["accuracy"] + shift + 0.0001 * t["seed"]
-        )
-
-    def verdict(*parts):
-        return outcomes(pd.concat([table, *parts], ignore_index=True))["ell1"]
-
-    assert verdict(other(0.0)) == HOLDS and verdict(other(-0.02)) == CONTRADICTED
-    assert verdict(other(0.0)[lambda t: t["seed"] > 9]) == OPEN and verdict() == NOT_RUN
-
-
-GAINS = {"pretrained": 0.1, "unscaled": 0.2, "conv": 0.1, "no bias": 0.1}
+GAINS = {"pretrained": 0.1, "unscaled": 0.2, "conv": 0.1, "no bias": 0.1, "ell1": 0.1}
 
 
 def test_a_covariance_that_recovers_and_one_that_does_not():
     whole = outcomes(made_up(GAINS | {"covariance": 0.1}, seeds=18))
-    assert {name for name, outcome in whole.items() if outcome != HOLDS} == {"ell1"}
+    assert set(whole.values()) == {HOLDS}
     half = outcomes(made_up(GAINS | {"covariance": 0.05, "unscaled": 0.05}, seeds=18))
     for id in ("recovers-random", "all", "scale"):
         assert half[id] == CONTRADICTED
+    assert outcomes(made_up(GAINS | {"covariance": 0.1, "ell1": 0.08}))["ell1"] == CONTRADICTED
     double = outcomes(made_up(GAINS | {"covariance": 0.2}, seeds=18))  # more is as unequal as less
     assert double["recovers-random"] == double["all"] == CONTRADICTED
     none = outcomes(made_up({"unscaled": 0.001}, noise=0.001))
