@@ -53,9 +53,7 @@ def _build(profile, progress):
     computed = time.monotonic()
     pages = paths.build() / "pages"
     _clear(pages)
-    shutil.copytree(
-        paths.root() / "book", pages, ignore=shutil.ignore_patterns("*.py", "__pycache__"), dirs_exist_ok=True
-    )
+    _copy_prose(pages)
     (pages / "_toc.yml").write_text(contents.staged(toc, books), encoding="utf-8")
     _execute_all(books, judged, pages, progress)
     for book in books:
@@ -76,6 +74,15 @@ def _build(profile, progress):
     else:
         progress(f"the book: {paths.shown(paths.build() / 'html' / 'index.html')}")
     return status
+
+
+def _copy_prose(pages):
+    """What stands in ``book``, without the modules that draw its pages' pictures."""
+    for path in (paths.root() / "book").iterdir():
+        if path.is_dir() and path.name != "__pycache__":
+            shutil.copytree(path, pages / path.name)
+        elif path.is_file() and path.suffix != ".py":
+            shutil.copy(path, pages)
 
 
 def _listed(books, toc, progress):

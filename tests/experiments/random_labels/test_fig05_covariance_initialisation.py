@@ -111,11 +111,11 @@ def test_a_covariance_that_recovers_and_one_that_does_not():
     whole = outcomes(made_up(GAINS | {"covariance": 0.1}, seeds=18))
     assert set(whole.values()) == {HOLDS}
     half = outcomes(made_up(GAINS | {"covariance": 0.05, "unscaled": 0.05}, seeds=18))
-    for id in ("recovers-random", "all", "scale"):
+    for id in ("recovers-random", "all-random", "scale"):
         assert half[id] == CONTRADICTED
     assert outcomes(made_up(GAINS | {"covariance": 0.1, "ell1": 0.08}))["ell1"] == CONTRADICTED
     double = outcomes(made_up(GAINS | {"covariance": 0.2}, seeds=18))  # more is as unequal as less
-    assert double["recovers-random"] == double["all"] == CONTRADICTED
+    assert double["recovers-random"] == double["all-random"] == CONTRADICTED
     none = outcomes(made_up({"unscaled": 0.001}, noise=0.001))
     assert none["scale"] == none["gains-random"] == none["filters"] == NO_EFFECT
     worse = outcomes(made_up({"pretrained": -0.1, "no bias": -0.1}))
