@@ -83,9 +83,9 @@ def from_middle(rows):
 
 
 def ratios(rows, column="curvature"):
-    """log2 of ``column``, random over pre-trained, a sample; zeros left out."""
+    """log2 of ``column``, random over pre-trained, a sample; only seeds where both are positive."""
     random, own = (sample(at(rows, start=start), column) for start in STARTS)
-    return np.log2(ratio(random[random > 0], own))
+    return np.log2(ratio(random[random > 0], own[own > 0]))
 
 
 def growth(rows, start):
