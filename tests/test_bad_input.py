@@ -215,6 +215,18 @@ def test_provenance_that_is_none_counts_as_missing(stored, text):
     assert looked_at(book) is None
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"name": 3}, {"workers": 1.5}, {"profile": ["quick"]}, {"seeds": 10**5000}, {"rate": float("nan")}],
+    ids=lambda change: next(iter(change)),
+)
+def test_run_refuses(toys, change):
+    with pytest.raises(AlignbookError) as error:
+        companion.run(**{"name": "fig99", "profile": "smoke"} | change)
+    one_line(error.value)
+    assert not toys.results.exists()
+
+
 # ---- terminals ----
 
 
