@@ -5,7 +5,7 @@ import pandas as pd
 from companion.over_seeds import across, at, difference, once
 from companion.statements import Number, Statement, least, over, pooled
 
-from ..shared.gains import KINDS, VISIBLE, mean_accuracy
+from ..shared.gains import KINDS, VISIBLE, above, mean_accuracy
 from .design import STARTS
 
 MARGIN = 0.25  # of the gain, within which the effect counts as recovered; fixed before the first run
@@ -22,8 +22,7 @@ def areas(table, labels):
 
 def gains(table, labels):
     """(seeds × starts) frame of the gain over training from scratch in mean accuracy, points."""
-    found = areas(table, labels)
-    return found.drop(columns="scratch").sub(found["scratch"], axis=0).mul(100) if len(found) else found
+    return above(areas(table, labels), "scratch").drop(columns="scratch", errors="ignore")
 
 
 def gain(table, parameters, labels, one, other="scratch"):

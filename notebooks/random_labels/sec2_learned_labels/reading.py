@@ -1,25 +1,24 @@
 """What computed and pre-trained layers gain over a fresh start (Section 2.5): measures, then statements."""
 
 import numpy as np
-import pandas as pd
 
-from companion.over_seeds import across, at, curves, difference, once
+from companion.over_seeds import across, at, curves, difference, first, last, once
 from companion.statements import Number, Statement
 
-from ..shared.gains import mean_accuracy
+from ..shared.gains import above, mean_accuracy
 from .design import COMPUTED, PRETRAINED, RANDOM, starts
 
 
 def at_the_end(rows):
     """Accuracy on test images after the second task, by seed."""
-    return curves(rows, "epoch", "test").iloc[:, -1]
+    return last(curves(rows, "epoch", "test"))
 
 
 @once
 def gains(table, measure=mean_accuracy):
     """(seeds × starts) frame of ``measure`` above that of a fresh start, points; empty without results."""
-    values = across(table, "start", table["start"].unique() if "start" in table else [], measure)
-    return values.sub(values[RANDOM], axis=0).mul(100) if len(values) else pd.DataFrame()
+    started = table["start"].unique() if "start" in table else []
+    return above(across(table, "start", started, measure), RANDOM)
 
 
 def shares(table, parameters):
@@ -84,8 +83,8 @@ STATEMENTS = [
 ]  # fmt: skip
 NUMBERS = [
     Number("helps", "random labels learned where pre-training begins to help (%)", crossing(RANDOM)),
-    Number("early-share", "random labels learned at first (%)", lambda t, p: shares(t, p).iloc[:, 0]),
-    Number("learned-share", "random labels learned in the end (%)", lambda t, p: shares(t, p).iloc[:, -1]),
+    Number("early-share", "random labels learned at first (%)", lambda t, p: first(shares(t, p))),
+    Number("learned-share", "random labels learned in the end (%)", lambda t, p: last(shares(t, p))),
     Number("costs", "loss by the layers interrupted first", lambda t, p: gain(t, p, RANDOM, "early")),
     Number("computed-gain", "gain of three computed layers (points)", of(COMPUTED)),
     Number("learned-gain", "gain of layers that have learned their labels (points)", of("learned")),

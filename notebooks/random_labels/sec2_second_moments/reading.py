@@ -1,19 +1,16 @@
 """What each start gains over training from scratch (Figure 5): measures, then statements."""
 
-import pandas as pd
-
 from companion.over_seeds import across, difference, once
 from companion.statements import Number, Statement
 
-from ..shared.gains import mean_accuracy
+from ..shared.gains import above, mean_accuracy
 from .design import COVARIANCE, DIAGONAL, FILTERS, ROTATED, SCRATCH, STARTS
 
 
 @once
 def gains(table):
     """(seeds × starts) frame of the gain over training from scratch: mean accuracy over training, points."""
-    found = across(table, "start", STARTS, mean_accuracy)
-    return found.sub(found[SCRATCH], axis=0).mul(100) if len(found) else pd.DataFrame()
+    return above(across(table, "start", STARTS, mean_accuracy), SCRATCH)
 
 
 def gain(one, other=SCRATCH):
