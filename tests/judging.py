@@ -8,10 +8,16 @@ import pandas as pd
 import torch
 
 from alignbook.kernels.products import float32_convolutions
+from companion.runs import notebooks, parameters
 from companion.statements import judged
 
 NOTHING = pd.DataFrame({"unit": []})  # the table where every job diverged
 QUIET = {"device": torch.device("cpu"), "report": lambda share, text="": None}
+
+
+def given(name, profile="smoke", **changes):
+    """The parameters of the study called ``name`` at a profile, but for ``changes``."""
+    return parameters.resolve(notebooks.find(name), profile, changes)
 
 
 def compute(job, report=QUIET["report"], **arguments):

@@ -138,6 +138,7 @@ def test_slopes_over_figure_3s_depths_under_every_open_choice():
     found = reading.open_slopes(table, parameters, 0.9)
     assert found["κ = 1"] == pytest.approx(0.6) and found["κ = 2"] == pytest.approx(0.6 + 0.05 * math.log(2))
     assert found["one pair"] is None  # of which nothing is stored here
+    assert reading.figure_3_slope(table, 0.9, 1.0, shift=-100) is None  # no layer
     depths = np.arange(10.0, 101, 10)
     for name, layers in {"l - 1": depths**0.6 - 1, "whole layers": (depths**0.6).round()}.items():
         assert found[name] == pytest.approx(np.polyfit(np.log(depths), np.log(layers), 1)[0])
@@ -147,23 +148,10 @@ def test_slopes_over_figure_3s_depths_under_every_open_choice():
     assert numbers["largest"].measured == pytest.approx(max(slopes))
 
 
-def test_figure_3_slope_of_a_known_line():
-    depths = np.arange(10, 101, 10)
-    rows = {"kind": "equilibrium", "eps": 0.1, "kappa": 1.0, "depth": depths, "layer": 3 * depths**0.7}
-    line = pd.DataFrame(rows)
-    assert reading.figure_3_slope(line, 0.1, 1.0) == pytest.approx(0.7)
-    assert reading.figure_3_slope(line.iloc[1:], 0.1, 1.0) is None
-    assert reading.figure_3_slope(line, 0.1, 1.0, shift=-100) is None
-
-
 def test_networks_follow_the_recursion(table):
     """Width 96 is narrow: 15 % forward, 40 % backward; the doubled first variance shows as a norm of 1."""
-    for kind, tolerance in [
-        ("forward", 0.15),
-        ("backward", 0.4),
-        ("forward norm", 0.3),
-        ("backward norm", 0.3),
-    ]:
+    tolerances = {"forward": 0.15, "backward": 0.4, "forward norm": 0.3, "backward norm": 0.3}
+    for kind, tolerance in tolerances.items():
         rows = reading.select(table, f"network {kind}")
         ratios = reading.network_ratios(table, f"network {kind}")
         assert ratios.mean() == pytest.approx(1, abs=tolerance), kind

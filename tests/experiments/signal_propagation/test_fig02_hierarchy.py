@@ -1,86 +1,56 @@
 """Figure 2's experiment on digits, and its numbers and verdicts on made-up curves."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from companion.studies.signal_propagation.fig02_hierarchy import experiment as fig02, reading
 from tests import judging
-from tests.judging import QUIET
 
-PARAMETERS = {
-    "datasets": ["digits"], "deep_datasets": ["digits"], "rate_datasets": ["digits"], "depth": 4, "deep": 5,
-    "width": 12, "learning_rate": 0.01, "rates": [0.01, 0.05], "batch_size": 30, "epochs": 2,
-    "record": [0.5, 1.0, 9.0], "momentum": 0.9, "weight_decay": 0.0005, "train_images": 100,
-    "alignment_images": 7, "test_images": 50, "seeds": 2,
-}  # fmt: skip
+PARAMETERS = judging.given(
+    "signal_propagation/fig02_hierarchy",
+    batch_size=30,
+    epochs=2,
+    record=[0.5, 1.0, 9.0],
+    train_images=100,
+)
 EPOCHS = (0.0, 1.0, 2.0, 80.0)
 
 
-def compute(job, **changes):
-    arguments = job.arguments | changes
-    return fig02.compute(**arguments, **QUIET)
-
-
-def made_up(
-    at_two,
-    at_end,
-    *,
-    start=0.05,
-    noise=0.005,
-    seeds=4,
-    dataset="mnist",
-    rate=0.003,
-    accuracy=0.9,
-):
+def made_up(at_two, at_end, noise=0.005, accuracy=0.9):
     """A table of networks whose alignments, one per layer, are ``at_two`` epochs and ``at_end``."""
-    rng, frames = np.random.default_rng(1), []
-    for seed in range(seeds):
-        shift = noise * rng.standard_normal((len(EPOCHS), len(at_end)))
-        curves = np.array([np.full(len(at_end), start), at_two, at_two, at_end]) + shift
-        for epoch, values in zip(EPOCHS, curves, strict=True):
-            frames.append(
-                pd.DataFrame(
-                    {
-                        "epoch": epoch, "layer": np.arange(1, len(values) + 1), "alignment": values,
-                        "dataset": dataset, "seed": seed, "test_accuracy": accuracy,
-                        "depth": len(values), "learning_rate": rate,
-                    }
-                )
-            )  # fmt: skip
-    return pd.concat(frames, ignore_index=True)
+    curves = dict(zip(EPOCHS, ([0.05] * 6, at_two, at_two, at_end), strict=True))
+    return judging.rows(
+        noise,
+        dataset="mnist",
+        depth=6,
+        learning_rate=0.003,
+        seed=range(4),
+        epoch=[*EPOCHS],
+        layer=range(1, 7),
+        alignment=lambda row: curves[row.epoch][row.layer - 1] + row.noise,
+        test_accuracy=accuracy,
+    )
 
 
-MADE_UP = {
-    "datasets": ["mnist"],
-    "deep_datasets": [],
-    "rate_datasets": [],
-    "learning_rate": 0.003,
-    "depth": 6,
-}
-judged, _ = judging.of(reading, PARAMETERS | MADE_UP)
-
-
-HILL = [0.3, 0.5, 0.6, 0.5, 0.4, 0.2]
+ASKED = {"datasets": ["mnist"], "deep_datasets": [], "learning_rate": 0.003, "depth": 6}
+judged, _ = judging.of(reading, PARAMETERS | ASKED)
+HILL, FALL = [0.3, 0.5, 0.6, 0.5, 0.4, 0.2], [0.6, 0.5, 0.4, 0.3, 0.2, 0.2]
 
 
 def test_a_job_measures_at_its_records_and_starts_from_the_untrained_network():
     job = fig02.jobs(PARAMETERS)[0]
-    table = compute(job)
+    table = judging.compute(job)
     # Four batches an epoch, the last of ten; epoch 9 lies past the end.
     assert table.groupby("step")["epoch"].first().to_dict() == {0: 0.0, 2: 0.5, 4: 1.0, 8: 2.0}
     assert table["layer"].tolist() == [1, 2, 3, 4] * 4
     assert table["alignment"].between(0, 1).all()
     losses = table.groupby("step")["train_loss"].first()
     assert losses[8] < losses[0]
-    untrained = compute(job, epochs=1, learning_rate=1e-12)
+    untrained = judging.compute(job, epochs=1, learning_rate=1e-12)
     ends = [untrained.loc[untrained["step"] == step, "alignment"].to_numpy() for step in (0, 4)]
     np.testing.assert_allclose(*ends, rtol=1e-4)
     np.testing.assert_array_equal(ends[0], table.loc[table["step"] == 0, "alignment"])
-
-
-FALL = [0.6, 0.5, 0.4, 0.3, 0.2, 0.2]
 
 
 def test_leads_and_rises_are_what_a_loop_finds():
@@ -103,7 +73,7 @@ def test_the_answer_has_a_time():
     claims = judged(made_up(FALL, HILL))
     assert (claims["early"].outcome, claims["hidden-mnist"].outcome) == (CONTRADICTED, HOLDS)
     level = [0.5, 0.5, 0.3, 0.3, 0.3, 0.2]
-    assert judged(made_up(level, level, noise=0.02, seeds=3))["hidden-mnist"].outcome == OPEN
+    assert judged(made_up(level, level, noise=0.02))["hidden-mnist"].outcome == OPEN
 
 
 @pytest.mark.parametrize(
@@ -114,5 +84,4 @@ def test_a_rise_is_early_or_late(at_two, at_end, outcome):
 
 
 def test_networks_that_did_not_learn_are_left_out():
-    assert reading.networks(made_up(HILL, HILL, accuracy=0.1)).empty
     assert {claim.outcome for claim in judged(made_up(HILL, HILL, accuracy=0.1)).values()} == {NOT_RUN}

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from torch import nn
 
 from alignbook.kernels.mlp_sgd import MLP
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
@@ -75,12 +74,6 @@ def test_first_order_is_exact_without_switching():
     assert torch.equal(last, net[-1].weight)
 
 
-def test_theorem_fails_with_a_bias():
-    net = nn.Sequential(nn.Linear(7, 5), nn.ReLU(), nn.Linear(5, 10)).double()
-    error = tangent_step.product(net, X, w := error_signal(net(X).detach(), Y))(tangent_step.flat(net))
-    assert (error - tangent_step.gradient(net, X, w)).norm() > 1e-3
-
-
 def test_spectrum_is_that_of_the_matrix():
     net = network().float()
     with torch.no_grad():
@@ -120,11 +113,8 @@ def made_up(predicted=0.9, energies=(0.2, 0.8, 0.3), symmetric=True, seeds=6):
 _, outcomes = judging.of(reading, PARAMETERS)
 
 
-def test_claims_hold():
+def test_claims_come_out_either_way():
     assert set(outcomes(made_up()).values()) == {HOLDS}
-
-
-def test_claims_disagree():
     table = made_up(predicted=0.1, energies=(0.9, 0.2, 0.3), symmetric=False)
     table.loc[(table["epoch"] == 0) & (table["kind"] == "pair"), "energy_2"] = 0.7 + 0.01 * table["seed"]
     table["eigenvalue"] *= 2

@@ -13,18 +13,16 @@ from companion.studies.signal_propagation.shared import dense
 from tests import judging
 
 PARAMETERS = {"datasets": ["mnist"], "conv_networks": ["vgg19"], "conv_dataset": "cifar10"}
-PARAMETERS |= {"conv_width": 8, "conv_images": 12800, "batch_size": 128, "train_images": 0}
 
 
-def made_up(values, aligned=(0.1, 0.2, 0.5, 0.5), network="dense", dataset="mnist", seeds=3):
+def made_up(values, aligned=(0.1, 0.2, 0.5, 0.5)):
     rng = np.random.default_rng(0)
     return pd.DataFrame(
         {
-            "network": network, "dataset": dataset, "seed": seed, "step": step, "epoch": step / 10,
-            "collinearity": value + 1e-3 * rng.standard_normal(), "constant": 1.0, "alignment": height,
-            "loss": 2 - step / 10, "accuracy": step / 20,
+            "network": "dense", "dataset": "mnist", "seed": seed, "step": step, "epoch": step / 10,
+            "collinearity": value + 1e-3 * rng.standard_normal(), "alignment": height, "accuracy": step / 20,
         }
-        for seed in range(seeds)
+        for seed in range(3)
         for step, value, height in zip((0, 5, 10, 20), values, aligned, strict=True)
     )  # fmt: skip
 

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 from companion.claims import CONTRADICTED, HOLDS
-from companion.runs import notebooks, parameters
-from companion.studies.signal_propagation.fig16_layerwise import design, experiment, reading
+from companion.studies.signal_propagation.fig16_layerwise import experiment, reading
 from tests import judging
 from tests.judging import QUIET
 
@@ -58,16 +57,13 @@ def test_training_stops_at_a_plateau(losses, patience, epochs):
     assert trained.epochs == epochs and reached == pytest.approx(losses[epochs - 1])
 
 
-def values(**changes):
-    book = notebooks.find("signal_propagation/fig16_layerwise")
-    return parameters.resolve(book, "smoke", changes)
+NETWORKS = [("layers", "mnist", 32, 3), ("layers", "cifar10", 64, 3)]
+NETWORKS += [("end to end", dataset, 9, epochs) for dataset in ("mnist", "cifar10") for epochs in (1, 3)]
 
 
-NETWORKS = [("layers", "mnist", 32), ("layers", "cifar10", 64)]
-NETWORKS += [("end to end", "mnist", 9), ("end to end", "cifar10", 9)]
+def made_up(good=True):
+    """``NETWORKS``: kind, data set, width and epochs; those trained end to end stop early or late."""
 
-
-def made_up(good=True, seeds=3):
     def alignment(row):
         flat = row.flat and (row.layer < 5 or row.seed)
         height = 0.2 + 0.01 * (row.layer == 3) if flat else 0.4 if row.layer == 3 else 0.1
@@ -75,47 +71,33 @@ def made_up(good=True, seeds=3):
 
     return pd.concat(
         judging.rows(
-            0.005, draw, kind=kind, dataset=dataset, width=width, target=0.5, seed=range(seeds),
-            layer=range(1, 7), epochs=3, loss=0.01, flat=(kind == "layers") == good, alignment=alignment,
-            test_accuracy=lambda row: 90 - 10 * row.flat + row.seed * (1 + row.flat), train_accuracy=99.0,
+            0.005, draw, kind=kind, dataset=dataset, width=width, target=0.5, seed=range(3),
+            layer=range(1, 7), epochs=epochs, flat=(kind == "layers") == good, alignment=alignment,
+            test_accuracy=lambda row: 90 - 10 * row.flat + row.seed * (1 + row.flat),
         )
-        for draw, (kind, dataset, width) in enumerate(NETWORKS)
+        for draw, (kind, dataset, width, epochs) in enumerate(NETWORKS)
     )  # fmt: skip
 
 
-claims_of, outcomes = judging.of(reading, PARAMETERS)
-
-
-def two_stops(table):
-    """The same with networks trained end to end that stopped earlier, at the same alignments."""
-    early = table[table["kind"] == "end to end"].assign(epochs=1)
-    early["alignment"] *= 1.01
-    return pd.concat([table, early])
+claims_of, _ = judging.of(reading, PARAMETERS)
 
 
 @pytest.mark.parametrize(("good", "outcome"), [(True, HOLDS), (False, CONTRADICTED)])
 def test_claims_come_out_either_way(good, outcome):
-    judged = claims_of(two_stops(made_up(good)))
+    judged = claims_of(made_up(good))
     counted = [claim for id, claim in judged.items() if id.startswith("several")]
     assert all((claim.measured > 1) == good for claim in counted) and len(counted) == 2
     assert {claim.outcome for claim in judged.values() if claim not in counted} == {outcome}
 
 
 def test_layers_near_the_largest_are_counted():
-    rows = {"kind": "layers", "dataset": "mnist", "width": 32, "target": 0.5}
-    of = {0: [0.0, 0.3, 0.0], 1: [0.2, 0.2, 0.2], 2: [0.1, 0.3, 0.26]}
-    table = pd.DataFrame(
-        [
-            rows | {"seed": s, "layer": n, "alignment": a}
-            for s, values in of.items()
-            for n, a in enumerate(values, 1)
-        ]
+    heights = [[0.0, 0.3, 0.0], [0.2, 0.2, 0.2], [0.1, 0.3, 0.26]]
+    rows = judging.rows(
+        seed=range(3), layer=range(1, 4), alignment=lambda row: heights[row.seed][row.layer - 1]
     )
-    chosen = design.chosen(table, "layers", "mnist", 32)
-    assert reading.high(chosen).tolist() == [1, 3, 2]
-    assert reading.high(chosen, 0.9).tolist() == [1, 3, 1]
-    assert reading.peaks(chosen).tolist() == [2, 1, 2]
-    assert reading.alignments(design.chosen(table, "layers", "mnist", 99)).empty
+    assert reading.high(rows).tolist() == [1, 3, 2]
+    assert reading.high(rows, 0.9).tolist() == [1, 3, 1]
+    assert reading.peaks(rows).tolist() == [2, 1, 2]
 
 
 def test_the_loss_of_a_layer_that_gives_nothing():

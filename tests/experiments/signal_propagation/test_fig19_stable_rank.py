@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -12,40 +11,29 @@ from companion.studies.signal_propagation.fig19_stable_rank import reading
 from companion.studies.signal_propagation.shared import small_deep
 from tests import judging
 
-PARAMETERS = {
-    "dataset": "photos", "images": 24, "test_images": 30, "side": 8, "width": 8, "rates": [0.001, 0.02],
-    "label_noises": [0.0, 0.5], "batch_size": 10, "epochs": 1, "momentum": 0.9, "weight_decay": 0.0005,
-    "alignment_images": 6, "seeds": 2,
-}  # fmt: skip
+
+def made_up(slope=-0.3, noise=0.01, fisher=0.5):
+    """Networks of three rates and two shares, whose accuracy changes by ``slope`` with their mean ln R."""
+    return judging.rows(
+        noise,
+        learning_rate=[0.001, 0.005, 0.02],
+        label_noise=[0.0, 0.2],
+        seed=range(7),
+        layer=range(1, 6),
+        log_rank=lambda row: 1 + 2 * row.label_noise + 0.3 * (row.learning_rate < 0.01) + row.noise,
+        rank=lambda row: math.exp(row.log_rank + 0.3 * (row.layer - 3)),
+        fisher_rank=lambda row: row.rank ** (fisher + row.noise),
+        test_accuracy=lambda row: (0.9 if slope < 0 else 0.1) + slope * row.log_rank,
+        correlation=lambda row: 0.2 + 0.1 * row.test_accuracy + 0.2 * row.noise,
+        alignment=lambda row: row.test_accuracy / 4,
+        eigenvalue_050=lambda row: 10 ** (2 * row.label_noise - 3 + row.noise),
+        train_accuracy=0.99,
+        train_loss=0.1,
+        passes=9,
+    )
 
 
-def made_up(
-    accuracy_of_rank, *, seeds=7, noise=0.01, fisher=0.5, correlation=0.2, rates=(0.001, 0.005, 0.02)
-):
-    """Networks of three rates and two shares; accuracy is ``accuracy_of_rank(mean ln R)``."""
-    rng, rows = np.random.default_rng(2), []
-    for seed in range(seeds):
-        for rate in rates:
-            for share in (0.0, 0.2):
-                log_rank = 1 + 2 * share + (rate < 0.01) * 0.3 + noise * rng.standard_normal()
-                accuracy = accuracy_of_rank(log_rank) + 0.01 * rng.standard_normal()
-                for layer in range(1, 6):
-                    rank = math.exp(log_rank + (0.3 + 0.02 * rng.random()) * (layer - 3))
-                    rows.append(
-                        {
-                            "learning_rate": rate, "label_noise": share, "seed": seed, "layer": layer,
-                            "rank": rank, "fisher_rank": rank**fisher, "kernel_rank": rank,
-                            "correlation": correlation + 0.1 * accuracy + 0.003 * rng.random(),
-                            "alignment": accuracy / 4 + 0.01 * rng.random(),
-                            "fisher_correlation": 0.05 + 0.01 * rng.random(), "test_accuracy": accuracy,
-                            "train_accuracy": 0.99, "train_loss": 0.1, "passes": 9,
-                            "eigenvalue_050": 10 ** -(3 - 2 * share + 0.01 * rng.random()),
-                        }
-                    )  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-claims, outcomes = judging.of(reading, PARAMETERS)
+claims, outcomes = judging.of(reading, {})
 
 
 def test_labels_are_drawn_anew_for_a_share_of_the_images():
@@ -61,7 +49,7 @@ def test_labels_are_drawn_anew_for_a_share_of_the_images():
 
 
 def test_lower_ranks_in_better_networks_hold():
-    table = made_up(lambda rank: 0.9 - 0.3 * rank)
+    table = made_up()
     found = outcomes(table)
     assert found.pop("near-one") == CONTRADICTED  # correlation terms of about 0.2
     assert set(found.values()) == {HOLDS}
@@ -73,16 +61,16 @@ def test_lower_ranks_in_better_networks_hold():
 
 
 def test_higher_ranks_in_better_networks_disagree():
-    found = outcomes(made_up(lambda rank: 0.1 + 0.3 * rank, fisher=1.5))
+    found = outcomes(made_up(0.3, fisher=1.5))
     wrong = {"near-one", "rank", "fisher-below"}
     assert {id for id, outcome in found.items() if outcome == CONTRADICTED} >= wrong
-    turned = made_up(lambda rank: 0.9 - 0.3 * rank)
+    turned = made_up()
     turned["label_noise"] = 0.2 - turned["label_noise"]
     assert outcomes(turned)["noise"] == CONTRADICTED and outcomes(turned)["rank"] == HOLDS
 
 
 def test_the_papers_pairs_are_compared():
-    table = made_up(lambda rank: 0.9 - 0.3 * rank, noise=0)
+    table = made_up(noise=0)
     nets = reading.networks(table)
     assert reading.figures(nets) == {"blue": (0.02, 0.0), "orange": (0.001, 0.0), "green": (0.001, 0.2)}
     # ln R is 1 (blue), 1.3 (orange), 1.7 (green).
@@ -97,9 +85,9 @@ def test_the_papers_pairs_are_compared():
 
 
 def test_by_noise_is_a_mean_over_the_rates_within_a_seed():
-    table = made_up(lambda rank: 0.5, noise=0.3)
+    table = made_up(noise=0.3)
     nets = reading.networks(table)
-    for seed, found in reading.by_noise(table, PARAMETERS).items():
+    for seed, found in reading.by_noise(table, {}).items():
         ranks = nets[nets["seed"] == seed].set_index(["learning_rate", "label_noise"])["log_rank"]
         expected = np.mean([ranks[rate, 0.2] - ranks[rate, 0.0] for rate in (0.001, 0.005, 0.02)])
         assert found == pytest.approx(expected)

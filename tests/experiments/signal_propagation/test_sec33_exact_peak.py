@@ -1,5 +1,6 @@
 """The exact equilibrium layer beside peaks, old and new, and claims that can come out either way."""
 
+import itertools
 import math
 
 import numpy as np
@@ -8,35 +9,30 @@ import pytest
 
 from companion.claims import CONTRADICTED, HOLDS
 from companion.over_seeds import exponent
-from companion.runs import notebooks, parameters
 from companion.studies.signal_propagation.sec33_exact_peak import experiment, reading, stored
 from companion.studies.signal_propagation.shared.equilibrium_layer import layer_of, supreme_losses
 from tests import judging
 from tests.judging import QUIET
 
-GIVEN = parameters.resolve(notebooks.find("signal_propagation/sec33_exact_peak"), "quick")
+GIVEN = judging.given("signal_propagation/sec33_exact_peak", "quick")
+
+
+def of_cases(**columns):
+    """Rows at every depth of every case."""
+    cases = reading.cases(GIVEN)
+    return pd.concat(judging.rows(**case.given, depth=GIVEN["depths"], **columns) for case in cases)
 
 
 def made_up(factor=1.0, power=0.0):
-    """Rows as of the two kinds of jobs: the exact layers, and networks that miss theirs as told."""
-    rng, rows = np.random.default_rng(0), []
-    layers = {depth: 0.2 * depth for depth in GIVEN["depths"]}
-    for case in reading.cases(GIVEN):
-        for depth, layer in layers.items():
-            for statistic in ("mean", "supremum"):
-                rows.append(
-                    case.given | {"statistic": statistic, "depth": depth, "kappa": 1.0, "equilibrium": layer}
-                )
-    tables = [pd.DataFrame(rows)]
-    for dataset in GIVEN["new_datasets"]:
-        for depth in (40, 60, 90):
-            for seed in range(4):
-                index = np.arange(1, depth + 1)
-                balance = np.log(index / (0.2 * depth))
-                peak = 0.2 * depth * factor * (depth / 60) ** power * (1 + 0.1 * rng.random())
-                net = pd.DataFrame({"layer": index, "forward": 1.0, "backward": np.exp(balance)})
-                net["alignment"] = np.exp(-np.square(np.log(index / peak)))
-                tables.append(net.assign(epoch=2, dataset=dataset, depth=depth, learning_rate=0.1, seed=seed))
+    """Exact layers, and networks that miss theirs by ``factor``, and more so by a power of the depth."""
+    exact = {"statistic": ["mean", "supremum"], "kappa": 1.0, "equilibrium": lambda row: 0.2 * row.depth}
+    tables, rng = [of_cases(**exact)], np.random.default_rng(0)
+    for dataset, depth, seed in itertools.product(GIVEN["new_datasets"], (40, 60, 90), range(4)):
+        index, equilibrium = np.arange(1, depth + 1), 0.2 * depth
+        peak = equilibrium * factor * (depth / 60) ** power * (1 + 0.1 * rng.random())
+        net = pd.DataFrame({"layer": index, "forward": 1.0, "backward": index / equilibrium})
+        net["alignment"] = np.exp(-np.square(np.log(index / peak)))
+        tables.append(net.assign(epoch=2, dataset=dataset, depth=depth, learning_rate=0.1, seed=seed))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -48,24 +44,20 @@ def peaks(monkeypatch):
     """peaks(factor, power): let the networks that were trained before miss the made-up layers as told."""
 
     def let(factor=1.0, power=0.0):
-        rows = []
-        for case in reading.cases(GIVEN):
-            for depth in GIVEN["depths"]:
-                for seed in range(3):
-                    peak = 0.2 * depth * factor * (depth / 50) ** power * (1 + 0.05 * seed)
-                    rows.append(case.given | {"depth": depth, "seed": seed, "peak": peak})
-        monkeypatch.setattr(stored, "peaks", lambda: pd.DataFrame(rows))
+        table = of_cases(
+            seed=range(3),
+            peak=lambda row: 0.2 * row.depth * factor * (row.depth / 50) ** power * (1 + 0.05 * row.seed),
+        )
+        monkeypatch.setattr(stored, "peaks", lambda: table)
 
     return let
 
 
 def test_statements_hold_and_fail(peaks):
     peaks()
-    found = outcomes(made_up())
-    assert {outcome for id, outcome in found.items()} == {HOLDS}
+    assert set(outcomes(made_up()).values()) == {HOLDS}
     peaks(factor=4.0, power=0.8)
-    found = outcomes(made_up(factor=3.0, power=0.6))
-    assert {outcome for id, outcome in found.items()} == {CONTRADICTED}
+    assert set(outcomes(made_up(factor=3.0, power=0.6)).values()) == {CONTRADICTED}
 
 
 def test_peaks_are_those_of_the_stored_networks():
@@ -80,16 +72,13 @@ def test_the_drift_is_a_slope():
 
 
 def test_layers_of_images():
-    table = experiment.compute_pairs(
-        dataset="digits", setting="tables", images=12, depths=[6, 12], seed=0, **QUIET,
-    )  # fmt: skip
+    drawn = {"images": 12, "seed": 0}
+    table = experiment.compute_pairs(dataset="digits", setting="tables", depths=[6, 12], **drawn, **QUIET)
     mean = table[table["statistic"] == "mean"].pivot(index="depth", columns="kappa", values="equilibrium")
     assert (mean.diff(axis=1).dropna(axis=1) <= 0).all().all()  # a larger κ, a shallower layer
     assert ((mean.T >= 1) & (mean.T <= mean.index)).all().all()
-    cropped = experiment.compute_pairs(
-        dataset="photos", setting="crops and flips", images=12, depths=[6], seed=0,
-        **QUIET,
-    )  # fmt: skip
+    setting = {"dataset": "photos", "setting": "crops and flips"}
+    cropped = experiment.compute_pairs(**setting, depths=[6], **drawn, **QUIET)
     assert len(cropped) == 4 and cropped["equilibrium"].between(1, 6).all()
 
 

@@ -9,14 +9,11 @@ from alignbook.kernels.mlp_sgd import MLP
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.seeding import torch_stream
 from companion.claims import CONTRADICTED, HOLDS
-from companion.runs import notebooks, parameters
 from companion.studies.signal_propagation.sec33_moved_correlation import experiment, reading
 from companion.studies.signal_propagation.shared import equilibrium_layer, followed
 from tests import judging
 
-GIVEN = parameters.resolve(
-    notebooks.find("signal_propagation/sec33_moved_correlation"), "quick", {"depths": [10]}
-)
+GIVEN = judging.given("signal_propagation/sec33_moved_correlation", "quick", depths=[10])
 
 
 def made_up(peaks):
@@ -36,12 +33,9 @@ def made_up(peaks):
 _, outcomes = judging.of(reading, GIVEN)
 
 
-def exact():
-    return [equilibrium_layer.layer_of(*equilibrium_layer.mean_losses([c], 10)) for c in GIVEN["cosines"]]
-
-
 def test_statements_hold_and_fail():
-    found = outcomes(made_up(np.round(exact())))
+    losses = [equilibrium_layer.mean_losses([cosine], 10) for cosine in GIVEN["cosines"]]
+    found = outcomes(made_up([round(equilibrium_layer.layer_of(*both)) for both in losses]))
     assert found["follows-mnist-10"] == found["measured"] == found["at-lowest"] == HOLDS
     away = outcomes(made_up([2, 3, 4, 6]))
     assert away["follows-mnist-10"] == away["centre"] == CONTRADICTED
@@ -69,7 +63,7 @@ def test_the_exact_layer_is_where_the_losses_are_equal():
 
 def test_a_wide_random_network_has_the_exact_losses():
     x = torch.randn(6, 20, generator=torch.Generator().manual_seed(0))
-    net = MLP(20, 3000, 4, 300, torch_stream(0, "wide"))
+    net = MLP(20, 1000, 4, 300, torch_stream(0, "wide"))
     exact = equilibrium_layer.mean_losses(equilibrium_layer.cosines_of(x), 4)
     for ours, theirs in zip(followed.measured_losses(net.weights, x), exact, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=0.03)
