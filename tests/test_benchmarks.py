@@ -184,18 +184,6 @@ def test_every_work_can_be_listed_without_its_peers():
         assert scaling.memory(**scaling.sizes, **{scaling.axis: scaling.values[0]}) > 0
 
 
-def test_the_committed_results_make_a_page(tmp_path):
-    benchmarks_page.write(tmp_path)
-    text = (tmp_path / "benchmarks.md").read_text()
-    assert "{{" not in text and "benchmarks-table.txt" in text and "benchmarks/faster.svg" in text
-    table = (tmp_path / "benchmarks-table.txt").read_text()
-    compared = [machine for machine in benchmarks_page.read().values() if machine["comparisons"]]
-    assert compared and all(machine["machine"] in table for machine in compared)
-    rows = benchmarks_page.comparisons().query("work == 'tangent_alignment/mlp' and peer == 'NNGeometry'")
-    assert f"{rows['faster'].min():.0f} to {rows['faster'].max():.0f} times less time" in text
-    assert (tmp_path / "benchmarks" / "faster.svg").read_text().count("<svg") == 1
-
-
 def test_exponent_errors_and_quantities():
     assert harness.exponent([1, 2, 4], [3, 12, 48]) == pytest.approx(2)
     assert harness.exponent([1, 2], [0, 1]) is None and harness.exponent([1, 2], [None, 1]) is None

@@ -51,6 +51,7 @@ OUTCOMES = [
     ({"one_run": 3.0}, UP, CONTRADICTED),
     ({"one_run": 2.3}, UP[:2], OPEN),
     ({"one_run": 2.3, "within": 0.3}, UP, OPEN),
+    ({"one_run": 3.0, "within": 0.3}, UP, CONTRADICTED),
     ({"one_run": 2.0}, [2.0, 2.0, 2.0], OPEN),
     ({"near": 2.0, "within": 0.5}, [2.0], OPEN),
 ]

@@ -6,12 +6,11 @@ import shlex
 from dataclasses import replace
 
 import pytest
-import yaml
 
 from alignbook import cli, paths
 from companion import findings
 from companion.claims import Claim
-from companion.pages import chapter, contents, coverage
+from companion.pages import chapter, coverage
 from companion.runs import notebooks
 from tests.pages.test_generated import made
 
@@ -114,35 +113,6 @@ def test_an_answer_follows_the_verdicts(monkeypatch):
     failing = replace(made(), claims=[replace(made().claims[0], outcome="contradicted")])
     for record, said in ((made(), "It does."), (failing, "It rises to 3.")):
         assert f"<p>{said} " in chapter.answer("one", [record])
-
-
-def test_the_home_page_has_a_row_for_each_paper_with_an_idea(monkeypatch):
-    core = {"by": "a", "word": "holds", "says": "It does."}
-    asked = {"called": "One & al.", "idea": "It rises.", "core": "a", "sentences": [core]}
-    answers = {"one": asked, "two": asked, "three": {"sentences": []}}
-    monkeypatch.setattr(chapter, "read", answers.get)
-    failing = replace(made("two/a"), claims=[replace(made().claims[0], outcome="contradicted")])
-    first, second = chapter.home(["one", "two", "three"], [made(), failing]).split("ab-of-")[1:]
-    assert "One &amp; al." in first and "It rises." in first and "It does." in first
-    assert "It does." not in second and "It rises to 3." in second and 'href="two/index.html"' in second
-
-
-@pytest.mark.parametrize("paper", PAPERS)
-def test_cards_stand_in_the_order_of_the_argument_as_the_sidebar_does(paper):
-    toc = (paths.root() / "_toc.yml").read_text(encoding="utf-8")
-    listed = [
-        name for name in contents.files(toc) if name.startswith(f"{paper}/") and name != f"{paper}/index"
-    ]
-    books = [book for book in notebooks.every() if book.paper == paper]
-    assert sorted(listed) == sorted(book.name for book in books)  # each once
-    records = [made(book.name) for book in contents.in_order(toc, books)]
-    cards = re.findall(r'<div id="(\w+)">', chapter.write(paper, "{{ figures }}", records))
-    assert [f"{paper}/{slug}" for slug in cards] == listed
-    parts = yaml.safe_load(contents.staged(toc, books))["parts"]
-    (sections,) = [
-        entry["sections"] for part in parts for entry in part["chapters"] if entry["file"] == f"{paper}/index"
-    ]
-    assert [section["file"] for section in sections] == listed
 
 
 @pytest.mark.slow

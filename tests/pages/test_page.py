@@ -48,16 +48,6 @@ def test_the_papers_own_figure_is_one_click_away_at_its_page():
         assert (f'href="{pdf}{place}"' in shown) == (notebook.paper != notebooks.OWN)
 
 
-def test_a_column_of_numbers_that_a_paper_does_not_print_is_left_out():
-    page = Page.__new__(Page)
-    for papers, columns in (((None, None), ["Number", "Here"]), ((None, 2.0), ["Number", "Paper", "Here"])):
-        keys = [KeyNumber(f"number {n}", 1.0, paper) for n, paper in enumerate(papers)]
-        page.judged = SimpleNamespace(key_numbers=keys)
-        shown = page.key_numbers().data
-        assert re.findall("<th>(.*?)</th>", shown) == columns
-        assert shown.count("not stated") == ("Paper" in columns)
-
-
 def test_a_key_number_has_its_interval_and_the_papers_value_beside_it():
     page = Page.__new__(Page)
     page.judged = SimpleNamespace(key_numbers=[KeyNumber("gain (points)", 7.1, 8.0, (6.0, 8.2))])

@@ -21,18 +21,10 @@ def test_the_code_of_the_errata_prints_what_they_show():
     assert not doctest.DocTestRunner(verbose=False).run(examples, out=report.append).failed, "".join(report)
 
 
-def test_the_tour_includes_what_is_drawn_and_its_numbers_are_those_of_the_runs(tmp_path):
-    tour.write(tmp_path)
-    text = (tmp_path / "tour.md").read_text(encoding="utf-8")
-    named = re.findall(r"```\{image\} (\S+)", text)
-    drawn = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.svg")}
-    assert set(named) == drawn and len(named) == len(set(named)) and "{{" not in text
+def test_the_runs_of_the_tour_show_what_its_prose_says():
     table = one_network.table()
     end = table.query("task == 'random' and step == 512")
     assert table["seed"].nunique() == len(end) > 1
-    assert f"{end['random_bases'].mean():.1f} with random" in text
-    assert f"{100 * end['features'].mean():.0f} % at the end." in text
-    # What the prose says of them.
     assert end[list(tour.NAMES)].mean().idxmax() == "tangent2" and end["accuracy"].mean() > 0.99
     early = table.query("task == 'random' and step == 0")[list(tour.NAMES)].mean()
     assert early.idxmax() != "tangent2"

@@ -25,12 +25,3 @@ def test_the_stored_curves_are_those_of_the_code_that_is_shown(tmp_path, monkeyp
     steps = expected.groupby("instrument")["step"].agg(["nunique", "max"])
     assert set(steps.index) == {*recorder.PANELS, recorder.CONTROL}
     assert steps.to_numpy().tolist() == [[26, 1778]] * 5
-
-
-def test_the_page_shows_them_and_says_where_they_end(tmp_path):
-    recorder.write(tmp_path)
-    text = (tmp_path / "recorder.md").read_text()
-    assert (tmp_path / "recorder" / "curves.svg").read_text().count("<svg") == 1
-    values = stored().query("instrument == 'curvature'")["value"]
-    assert f"Hessian from {values.iloc[0]:.2f} to {values.iloc[-1]:.1f}." in text
-    assert "step 1,778, " in text and "{{" not in text

@@ -3,7 +3,6 @@
 import doctest
 import inspect
 import re
-import shlex
 from importlib.util import find_spec
 
 import pytest
@@ -71,16 +70,6 @@ def test_every_command_is_there_with_its_options(tmp_path):
         part = text.split(f"## {name}\n")[1].split("\n## ")[0]
         assert all(option in part for action in command._actions for option in action.option_strings)
         assert command.description in part
-
-
-def test_every_command_that_the_book_calls_is_one():
-    lines = []
-    for page in sorted((paths.root() / "book").rglob("*.md")):
-        text = re.sub(r" \\\n +", " ", page.read_text(encoding="utf-8"))  # a command on several lines is one
-        lines += re.findall(r"^(?:\$ )?\.venv/bin/alignbook ([^\n#\\]+)$", text, re.MULTILINE)
-    assert len(lines) > 5
-    for line in lines:
-        assert cli._parser().parse_args(shlex.split(line)).action, line
 
 
 def test_the_page_about_the_book_says_how_to_cite():

@@ -1,18 +1,15 @@
 """Jobs on a real Dask scheduler with real workers: same bits, what gets lost, other versions and data."""
 
-import importlib.metadata
 import json
-import os
 import signal
 import socket
 import sys
-import warnings
 
-import numpy as np
 import pytest
 
-from companion.runs import pool
-from tests.conftest import ROOT, Checkout
+from companion.runs import notebooks, parameters, pool, results
+from companion.runs.run import jobs_of
+from tests.conftest import Checkout
 
 distributed = pytest.importorskip("distributed")
 
@@ -32,24 +29,20 @@ class Cluster:
         where = ("--host", "127.0.0.1", "--port", port, "--no-dashboard", "--no-jupyter")
         self.scheduler = self._process("scheduler", *where)
 
-    def _process(self, *arguments, root=None, first=(), **environment):
+    def _process(self, *arguments, root=None):
         root = root or self.checkout.root
-        environment["ALIGNBOOK_ROOT"] = str(root)
-        path = os.pathsep.join(map(str, (*first, ROOT / "src")))
-        own = self.checkout.environment(PYTHONPATH=path, **environment)
-        return self.checkout.forks.start(START, arguments, root, own)
+        return self.checkout.forks.start(
+            START, arguments, root, self.checkout.environment(ALIGNBOOK_ROOT=str(root))
+        )
 
-    def worker(self, root=None, first=(), data=None, nthreads="1"):
-        """``first``: folders that its Python looks into before the checkout; ``data``: that of its data."""
+    def worker(self, root=None, nthreads="1"):
         options = ("--nthreads", nthreads, "--death-timeout", "60", "--no-nanny", "--no-dashboard")
-        more = {"ALIGNBOOK_DATA": data} if data else {}
-        self.workers.append(self._process("worker", self.address, *options, root=root, first=first, **more))
+        self.workers.append(self._process("worker", self.address, *options, root=root))
 
     def wait(self):
         """Until all workers are there."""
-        with warnings.catch_warnings(action="ignore"):  # of other versions
-            with distributed.Client(self.address, set_as_default=False) as client:
-                client.wait_for_workers(len(self.workers), timeout=120)
+        with distributed.Client(self.address, set_as_default=False) as client:
+            client.wait_for_workers(len(self.workers), timeout=120)
 
     def stop(self):
         for process in (*self.workers, self.scheduler):
@@ -94,7 +87,7 @@ def test_a_job_that_raises_is_told_at_the_end_and_the_others_are_stored(checkout
     assert [name.split("-seed")[0] for name in checkout.stored()] == ["plain"]
 
 
-def test_a_worker_of_other_code_is_refused_by_name(checkout, cluster, tmp_path):
+def test_a_worker_of_other_code_or_with_threads_is_refused_by_name(checkout, cluster, tmp_path):
     other = Checkout(tmp_path / "other")
     other.change("* rate", "* rate * 2")
     cluster.worker(root=other.root)
@@ -103,18 +96,6 @@ def test_a_worker_of_other_code_is_refused_by_name(checkout, cluster, tmp_path):
     assert status == 2 and not checkout.tables()
     assert "worker tcp://127.0.0.1:" in last_line(err)
     assert "is refused: the experiment's code is another" in last_line(err)
-
-
-def test_a_worker_of_another_version_or_with_threads_is_refused(checkout, cluster, tmp_path):
-    # Another NumPy by what its packages say of themselves, which is where versions are read.
-    packages = tmp_path / "packages/numpy-1.2.3.dist-info/METADATA"
-    packages.parent.mkdir(parents=True)
-    packages.write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 1.2.3\n")
-    cluster.worker(first=[tmp_path / "packages"])
-    cluster.wait()
-    status, _, err = checkout.run(*RUN, "--scheduler", cluster.address)
-    version = importlib.metadata.version("numpy")
-    assert status == 2 and f"is refused: numpy 1.2.3 there, {version} here" in last_line(err)
     cluster.workers.pop().kill()
     cluster.worker(nthreads="2")
     cluster.wait()
@@ -122,30 +103,21 @@ def test_a_worker_of_another_version_or_with_threads_is_refused(checkout, cluste
     assert status == 2 and "start it with --nthreads 1" in last_line(err) and not checkout.tables()
 
 
-def archive(folder, shift):
-    """Digits of random pixels; ``shift`` moves the labels."""
-    rng = np.random.default_rng(0)
-    images = rng.integers(0, 255, (20, 28, 28), np.uint8)
-    labels = ((np.arange(20) + shift) % 10).astype(np.uint8)
-    arrays = {"x_train": images, "y_train": labels, "x_test": images, "y_test": labels}
-    folder.mkdir()
-    classes = np.array([str(digit) for digit in range(10)])
-    np.savez(folder / "digits28.npz", **arrays, classes=classes)
-    return str(folder)
-
-
-def test_data_of_workers_are_those_here_or_of_the_first(checkout, cluster, tmp_path):
-    checkout.change('"label": label', '"dataset": "digits28", "label": label')
-    checkout.change("def compute(*,", "def compute(*, dataset,")
-    ours, others = archive(tmp_path / "ours", 0), archive(tmp_path / "others", 1)
-    cluster.worker(data=others)
-    cluster.wait()
-    run = (*RUN, "--scheduler", cluster.address)
-    status, _, err = checkout.run(*run, ALIGNBOOK_DATA=ours)
-    assert status == 2 and "is refused: its data are others (digits28)" in last_line(err)
-    status, _, err = checkout.run(*run, ALIGNBOOK_DATA=str(tmp_path / "none"))
-    assert status == 0, err
-    assert len({json.loads(path.read_text())["data"]["sha256"] for path in checkout.records()}) == 1
+def test_another_version_and_data_other_than_here_or_of_the_first_worker_are_named(here):
+    here.change('"label": label', '"dataset": "digits", "label": label')
+    here.change("def compute(*,", "def compute(*, dataset,")
+    book = notebooks.find("fig99")
+    job = jobs_of(book, parameters.resolve(book))[0]
+    origin = results.origin(job)
+    here_too = {"digits": origin["data"]["sha256"]}
+    assert pool._difference(job, origin, here_too) == ""
+    others = origin | {"data": {"name": "digits", "sha256": "0"}}
+    assert pool._difference(job, others, here_too) == "its data are others (digits)"
+    of_the_first = {}
+    assert pool._difference(job, others, of_the_first) == ""
+    assert pool._difference(job, origin, of_the_first) == "its data are others (digits)"
+    older = origin | {"versions": origin["versions"] | {"numpy": "1.2.3"}}
+    assert pool._difference(job, older, here_too).startswith("numpy 1.2.3 there, ")
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "localhost:8786", "nonsense://localhost:1", ""])

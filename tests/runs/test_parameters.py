@@ -50,10 +50,6 @@ def test_reads_names_types_ranges_and_meanings(toy):
     assert spec["fast"].range == "" and spec["fast"].default is False
 
 
-def test_lists_are_written_without_brackets():
-    assert parameters.written([0.1, 1.0]) == "0.1, 1.0" and parameters.written("real") == "real"
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -111,18 +107,21 @@ def test_a_malformed_assignment_is_refused(text):
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "why"),
     [
-        "n = 3  # untyped",
-        "n: dict = {}  # no such type",
-        "n: int = 3",
-        "n: int = 30  # [1, 10]: out of its own range",
-        "n: int = m  # [1, 10]: no literal",
-        "n: int = = 3  # [1, 10]: no Python",
+        ("n = 3  # untyped", "a parameter is a typed assignment"),
+        ("n: dict = {}  # no such type", "its type is not one of int"),
+        ("n: int = 3", "a comment must say what it is"),
+        ("n: int = 30  # [1, 10]: out of its own range", r"must be in \[1, 10\], not 30"),
+        ("n: int = 3  # [1, 2, 3]: no range", r"a range is written \[low, high\], not \[1, 2, 3\]"),
+        ("n: int = 3  # [3, 1]: nothing", r"nothing lies in the range \[3, 1\]"),
+        ("n: int = m  # [1, 10]: no literal", "malformed node"),
+        ("n: int = = 3  # [1, 10]: no Python", "the parameters cell is no Python"),
+        ("m: int = 3  # one\n" * 2, "toy.md, line 7: .*its name stands there twice"),
     ],
 )
-def test_a_parameters_cell_that_does_not_say_enough_is_refused(toy, line):
-    with pytest.raises(AlignbookError):
+def test_a_parameters_cell_that_does_not_say_enough_is_refused(toy, line, why):
+    with pytest.raises(AlignbookError, match=why):
         parameters.read(toy(line))
 
 

@@ -1,5 +1,6 @@
 """Runs and the store: faults, resumption, two runs at once, what is stale and what is drift."""
 
+import hashlib
 import json
 import os
 import signal
@@ -117,13 +118,14 @@ def test_results_are_stored_with_provenance_and_found_again(here):
     assert status == 0 and "computing" not in err and here.tables() == before
 
 
-@pytest.mark.parametrize("damage", ["truncated json", "wrong json", "truncated csv", "empty csv"])
-def test_a_broken_result_is_computed_again_with_a_warning(here, damage):
+@pytest.mark.parametrize(
+    ("suffix", "text"),
+    [(".json", b'{"outcome": "fin'), (".json", b"[]"), (".json", b"\xff"), (".csv", b""), (".csv", b"step,")],
+)
+def test_a_broken_result_is_computed_again_with_a_warning(here, suffix, text):
     here.call(*RUN)
     before = here.tables()
-    path = here.records()[1].with_suffix(f".{damage.split()[1]}")
-    text = path.read_text()
-    path.write_text({"truncated": text[: len(text) // 2], "wrong": "[]", "empty": ""}[damage.split()[0]])
+    here.records()[1].with_suffix(suffix).write_bytes(text)
     status, _, err = here.call(*RUN)
     assert status == 0 and err.count("is broken") == 1 and "2 of 3 jobs stored, computing 1" in err
     assert here.tables() == before
@@ -142,6 +144,24 @@ def test_a_record_that_cannot_be_of_its_job_counts_as_missing(here):
     ):
         path.write_text(json.dumps(whole | change))
         assert results.fetch(job) is None, change
+    for text, rows in ((b"step,value\n", 0), (b"step,value\n0,\xff\n", 1), (b"step,value\n0,1,5\n", 1)):
+        rewrite(path, text, rows)
+        assert results.fetch(job) is None, text
+
+
+def rewrite(record, text, rows):
+    """Put another table beside a record, which has its digest."""
+    record.with_suffix(".csv").write_bytes(text)
+    table = {"sha256": hashlib.sha256(text).hexdigest(), "rows": rows}
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"table": table}))
+
+
+@pytest.mark.parametrize("value", [b"a", b"inf"])
+def test_stored_numbers_that_cannot_be_judged_are_told_in_one_line(here, value):
+    here.call(*RUN)
+    rewrite(here.records()[0], b"step,value\n0," + value + b"\n", 1)
+    status, _, err = here.call("claims")
+    assert status == 2 and "toy/fig99_toy: no claims from data/results/toy/fig99_toy" in last_line(err)
 
 
 def test_a_run_that_diverges_is_stored_counted_and_left_out(here):

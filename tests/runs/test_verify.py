@@ -7,11 +7,8 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
-from alignbook import system
 from companion.runs import notebooks, parameters, results, verify
-from companion.runs.job import describe
 from companion.runs.results import written
 from companion.runs.run import jobs_of
 from tests.conftest import forget_toys
@@ -42,12 +39,9 @@ class Study:
         notebook = notebooks.find("fig99")
         return jobs_of(notebook, parameters.resolve(notebook, profile))
 
-    def compute(self, profile="quick", **more):
+    def compute(self, profile="quick"):
         """Store the jobs of a profile."""
-        made_on = {"device": describe("cpu"), "processor": system.features("cpu"), "wall_time": 0.1}
-        for job in self.jobs(profile):
-            table = job.compute(**job.arguments, device=torch.device("cpu"), report=None)
-            results.store(job, table, results.origin(job), **made_on | more)
+        assert self.here.call("run", "fig99", "--no-notebook", "--profile", profile)[0] == 0
 
     def stale(self, profile="quick"):
         items = [results.peek(job) for job in self.jobs(profile)]
@@ -157,7 +151,9 @@ def test_a_kind_for_which_there_is_no_time_stays_stale(study):
 
 
 def test_on_another_processor_the_tolerance_is_that_of_rounding(study):
-    study.compute(device="another, 1 thread")
+    study.compute()
+    for job in study.jobs():
+        study.edit_record(job, device="another, 1 thread")
     study.change(f"{DRAWS} * (1 + 1e-9)")
     verification = verify.verify("fig99")
     assert verification.verified == 3 and 0 < verification.outcomes[0].largest < 1e-6
@@ -169,8 +165,7 @@ def test_on_another_processor_the_tolerance_is_that_of_rounding(study):
 
 def test_a_job_that_diverges_after_as_many_steps_stands(study):
     study.profiles(quick="{labels: [diverge], rate: 0.5, seeds: 1}")
-    (job,) = study.jobs()
-    results.store(job, None, results.origin(job), device=describe("cpu"), wall_time=0.1, step=7)
+    study.compute()
     study.change(f"1 * {DRAWS}")
     assert verify.verify("fig99").verified == 1 and study.stale() == 0
     study.change("Diverged(8)", "Diverged(7)")
