@@ -136,7 +136,7 @@ def test_elsewhere_nothing_is_recorded():
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 
 
-def wide_pair(depth=100):
+def wide_pair(depth):
     return [MLP(784, 100, depth, 10, torch_stream(0, "weights"), device="cuda") for _ in range(2)]
 
 
@@ -159,14 +159,6 @@ def test_cuda_graphs_are_the_plain_steps(depth):
 
 
 @needs_cuda
-def test_cuda_graphs_without_waiting_in_between():
-    x, y = next(batches([128 * 3 + 37], "cuda", 784, 10))
-    networks = wide_pair()
-    losses = [train(networks[0], MLP.step, x, y, 25), train(networks[1], MLP.step.__wrapped__, x, y, 25)]
-    assert torch.equal(*losses) and torch.equal(networks[0].flat, networks[1].flat)
-
-
-@needs_cuda
 def test_cuda_graphs_outlive_others():
     x, y = next(batches([128 * 3 + 37], "cuda", 784, 10))
     gone, (kept, plain) = wide_pair(20)[0], wide_pair(20)
@@ -175,6 +167,6 @@ def test_cuda_graphs_outlive_others():
     del gone
     torch.cuda.empty_cache()
     train(wide_pair(30)[0], MLP.step, x, y, 6)
-    train(kept, MLP.step, x, y, 6)
-    train(plain, MLP.step.__wrapped__, x, y, 12)
-    assert torch.equal(kept.flat, plain.flat)
+    train(plain, MLP.step.__wrapped__, x, y, 6)
+    losses = [train(kept, MLP.step, x, y, 6), train(plain, MLP.step.__wrapped__, x, y, 6)]
+    assert torch.equal(*losses) and torch.equal(kept.flat, plain.flat)

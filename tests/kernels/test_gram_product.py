@@ -83,11 +83,8 @@ def test_strided_operands(compute):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"h": torch.ones(3, 4, 1)}, "are not"),
         ({"g": torch.ones(2, 2, 5)}, "are not"),
-        ({"g": torch.ones(3, 2, 0)}, "are not"),
         ({"g": torch.ones(3, 2, 5).double()}, "must be one of"),
-        ({"h": torch.ones(3, 4).int(), "g": torch.ones(3, 2, 5).int()}, "must be one of"),
     ],
 )
 def test_refused(compute, change, message):

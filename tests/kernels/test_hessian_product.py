@@ -3,24 +3,11 @@
 import pytest
 import torch
 from torch import nn
-from torch.func import functional_call, jacrev
 
 from alignbook.kernels.hessian_product import HessianProduct
+from tests import dense
 
 cross_entropy = nn.functional.cross_entropy
-
-
-def dense(model, loss, inputs, targets):
-    """The Hessian by the parameters that require gradients, flattened in their order, float64."""
-    names = [n for n, p in model.named_parameters() if p.requires_grad]
-    shapes = [dict(model.named_parameters())[n].shape for n in names]
-    flat = torch.cat([dict(model.named_parameters())[n].detach().reshape(-1) for n in names])
-
-    def value(theta):
-        parts = [p.view(s) for p, s in zip(theta.split([s.numel() for s in shapes]), shapes, strict=True)]
-        return loss(functional_call(model, dict(zip(names, parts, strict=True)), (inputs,)), targets)
-
-    return jacrev(jacrev(value))(flat)
 
 
 def mlp(features=6, seed=0):
@@ -50,7 +37,7 @@ def test_whole_vectors(batch_size):
     model, (inputs, targets) = mlp(), case(11)  # more examples than features
     product = HessianProduct(model, cross_entropy, inputs, targets, batch_size)
     assert product.size == product.total == sum(p.numel() for p in model.parameters())
-    expected = dense(model, cross_entropy, inputs, targets)
+    expected = dense.hessian(model, cross_entropy, inputs, targets)
     torch.testing.assert_close(columns(product), expected, rtol=1e-9, atol=1e-12)
 
 
@@ -61,36 +48,27 @@ def test_few_examples_take_shorter_vectors(n):
     assert product.size == product.total - 5 * (20 - n)
     turn = product.expand(torch.eye(product.size, dtype=torch.float64))  # (size, total), orthonormal rows
     torch.testing.assert_close(turn @ turn.T, torch.eye(product.size, dtype=torch.float64))
-    expected = dense(model, cross_entropy, inputs, targets)
+    expected = dense.hessian(model, cross_entropy, inputs, targets)
     torch.testing.assert_close(turn.T @ columns(product) @ turn, expected, rtol=1e-9, atol=1e-12)
     longer = HessianProduct(model, cross_entropy, inputs, targets, 100, least=product.size + 1)
     assert longer.size == product.total
 
 
-@pytest.mark.parametrize("decay", [0.01, 1e-8])
-def test_a_weight_that_the_loss_uses_again_is_held_whole(decay):
-    model, (inputs, targets) = mlp(20), case(4, 20)
+@pytest.mark.parametrize(
+    ("dtype", "decay"), [(torch.float64, 0.01), (torch.float64, 1e-8), (torch.float32, 1e-7)]
+)
+def test_a_weight_that_the_loss_uses_again_is_held_whole(dtype, decay):
+    model, (inputs, targets) = mlp(20).to(dtype), case(4, 20)
 
     def decayed(outputs, targets):
         return cross_entropy(outputs, targets) + decay * model[1].weight.square().sum()
 
-    product = HessianProduct(model, decayed, inputs, targets, 100)
+    product = HessianProduct(model, decayed, inputs.to(dtype), targets, 100)
     assert product.size == product.total
-    vector = torch.randn(product.size, dtype=torch.float64)
-    expected = HessianProduct(model, cross_entropy, inputs, targets, 2)(vector)
+    vector = torch.randn(product.size, dtype=dtype)
+    expected = HessianProduct(model, cross_entropy, inputs.to(dtype), targets, 2)(vector)
     expected[: 5 * 20] += 2 * decay * vector[: 5 * 20]
     torch.testing.assert_close(product(vector), expected)
-
-
-def test_a_small_weight_decay_is_seen_in_float32_too():
-    model, (inputs, targets) = mlp(20).float(), case(4, 20)
-
-    def decayed(outputs, targets):
-        return cross_entropy(outputs, targets) + 1e-7 * model[1].weight.square().sum()
-
-    product = HessianProduct(model, decayed, inputs.float(), targets, 100)
-    assert product.size == product.total
-    assert HessianProduct(model, cross_entropy, inputs.float(), targets, 100).size < product.total
 
 
 class Doubled(nn.Linear):
@@ -103,7 +81,7 @@ def test_a_layer_that_does_more_than_its_class_is_held_whole():
     model, (inputs, targets) = nn.Sequential(Doubled(20, 4), nn.Tanh(), nn.Linear(4, 4)).double(), case(6, 20)
     product = HessianProduct(model, cross_entropy, inputs, targets, 100)
     assert product.size == product.total
-    torch.testing.assert_close(columns(product), dense(model, cross_entropy, inputs, targets))
+    torch.testing.assert_close(columns(product), dense.hessian(model, cross_entropy, inputs, targets))
 
 
 class Twice(nn.Module):
@@ -119,7 +97,7 @@ def test_a_layer_used_twice():
     torch.manual_seed(0)
     model, (inputs, targets) = Twice(), case(4, 20)
     product = HessianProduct(model, cross_entropy, inputs, targets, 100)
-    expected = dense(model, cross_entropy, inputs, targets)
+    expected = dense.hessian(model, cross_entropy, inputs, targets)
     torch.testing.assert_close(columns(product), expected, rtol=1e-9, atol=1e-12)
 
 
@@ -138,9 +116,9 @@ def test_convolutions_frozen_and_unused_parameters():
     model.forward = lambda x, run=nn.Sequential.forward: run(nn.Sequential(*list(model)[:6]), x)
     inputs = torch.randn(7, 2, 6, 6, dtype=torch.float64)
     targets = torch.randint(3, (7,))
+    expected = dense.hessian(model, cross_entropy, inputs, targets)
     for batch_size in (3, 7):
         product = HessianProduct(model, cross_entropy, inputs, targets, batch_size)
-        expected = dense(model, cross_entropy, inputs, targets)
         torch.testing.assert_close(columns(product), expected, rtol=1e-9, atol=1e-12)
 
 
@@ -148,14 +126,3 @@ def test_a_loss_without_curvature():
     model, (inputs, targets) = nn.Linear(6, 3).double(), case(5)
     product = HessianProduct(model, lambda outputs, targets: outputs.mean(), inputs, targets, 100)
     assert not product(torch.randn(product.size, dtype=torch.float64)).any()
-
-
-def test_float32():
-    model, (inputs, targets) = mlp(20), case(9, 20)
-    wide = HessianProduct(model, cross_entropy, inputs, targets, 4)
-    vector = torch.randn(wide.total, dtype=torch.float64)
-    expected = wide(vector)
-    model.float()
-    narrow = HessianProduct(model, cross_entropy, inputs.float(), targets, 4)
-    assert narrow(vector.float()).dtype == torch.float32
-    assert (narrow(vector.float()) - expected).norm() < 1e-5 * expected.norm()

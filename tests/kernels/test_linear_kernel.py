@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from hypothesis import given, strategies as st
 
 from alignbook.kernels import layer_kernel, linear_kernel
 from alignbook.kernels.layer_kernel import LayerKernel
-from alignbook.kernels.linear_kernel import LinearKernel, _slices, _tiles
+from alignbook.kernels.linear_kernel import LinearKernel
 
 
 def signals(n, k, o, d, dtype=torch.float64):
@@ -16,7 +15,7 @@ def signals(n, k, o, d, dtype=torch.float64):
 
 
 @pytest.mark.parametrize("tile", [1, 30, 400, 2**19])  # blocks of one example, of several, and all at once
-@pytest.mark.parametrize(("n", "k", "o", "d"), [(7, 3, 5, 4), (1, 2, 3, 1), (10, 1, 1, 6), (13, 4, 2, 9)])
+@pytest.mark.parametrize(("n", "k", "o", "d"), [(7, 3, 5, 4), (1, 2, 3, 1), (10, 1, 1, 6), (5, 4, 2, 9)])
 def test_sums_of_the_whole_kernel(n, k, o, d, tile, monkeypatch):
     monkeypatch.setattr(linear_kernel, "TILE", tile)
     monkeypatch.setattr(layer_kernel, "TILE", tile)
@@ -43,23 +42,3 @@ def test_float32_gives_what_the_plain_kernel_gives(contiguous):
         means, product = fast.projections(y, dtype)
         torch.testing.assert_close(means, expected, rtol=error, atol=error)
         assert product == pytest.approx(of_plain, rel=error)
-
-
-@given(st.integers(1, 60), st.integers(1, 70))
-def test_slices_are_nearly_equal_and_cover_everything(n, most):
-    slices = _slices(n, most)
-    lengths = [piece.stop - piece.start for piece in slices]
-    assert [i for piece in slices for i in range(n)[piece]] == list(range(n))
-    assert lengths[0] == max(lengths) <= most and max(lengths) - min(lengths) <= 1 <= min(lengths)
-
-
-@given(st.integers(1, 6), st.integers(1, 8), st.integers(1, 4), st.booleans())
-def test_tiles_cover_the_pairs_of_two_blocks_as_often_as_the_whole_kernel_has_them(k, length, most, same):
-    cover = torch.zeros(k * length, k * length)
-    for a, b, rows, columns, weight in _tiles(_slices(k, most), length, same):
-        first = torch.arange(a.start * length, a.stop * length)[rows, None]
-        second = torch.arange(b.start * length, b.stop * length)[columns]
-        cover[first, second] += weight
-    if same:  # a block with itself: each pair in one of both orders, or as part of a whole square
-        cover = (cover + cover.T) / 2
-    assert (cover == (1 if same else 2)).all()

@@ -63,15 +63,3 @@ def test_he_initialisation_and_layout():
         torch.testing.assert_close(weight, normal * (2 / fan_in) ** 0.5)
     mlp.flat.zero_()
     assert all(not weight.any() for weight in mlp.weights)
-
-
-def test_sequential_is_a_copy():
-    mlp = MLP(4, 3, 2, 2, torch_stream(3, "init"))
-    network = mlp.sequential()
-    mlp.flat.zero_()
-    assert network[0].weight.abs().sum() > 0
-
-
-def test_one_layer_is_refused():
-    with pytest.raises(ValueError, match="at least two"):
-        MLP(4, 3, 1, 2, torch_stream(0, "init"))

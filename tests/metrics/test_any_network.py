@@ -9,6 +9,7 @@ from torch.nn.utils import prune
 
 import alignbook
 from alignbook.metrics.tangent_alignment import tangent_alignment as plain
+from tests import dense
 
 
 def data(n=12, k=3, side=4):
@@ -62,23 +63,6 @@ def test_convolutions_with_one_position_are_linear_layers(n):
     assert type(convolutions[0]) is nn.Conv2d
 
 
-def by_jacobians(model, inputs, labels):
-    """The alignments by their definition, from every output's gradient by every weight."""
-    outputs = model(inputs)
-    n, k = outputs.shape
-    target = functional.one_hot(labels, k).double().flatten()
-    target = target - target.mean()
-    weights = [m.weight for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
-    rows = [torch.autograd.grad(output, weights, retain_graph=True) for output in outputs.flatten()]
-    found = []
-    for jacobian in zip(*rows, strict=True):
-        jacobian = torch.stack([gradient.flatten() for gradient in jacobian])
-        centred = jacobian - jacobian.mean(0)
-        kernel = centred @ centred.T
-        found.append(float(target @ kernel @ target / (kernel.norm() * target.square().sum())))
-    return found
-
-
 class InPlace(nn.Module):
     def __init__(self):
         super().__init__()
@@ -94,7 +78,7 @@ def test_a_network_that_changes_its_input_in_place():
     kept = inputs.clone()
     found = alignbook.tangent_alignment(model, inputs, labels)
     assert torch.equal(inputs, kept)
-    np.testing.assert_allclose(found, by_jacobians(model, inputs.clone(), labels), rtol=1e-9)
+    np.testing.assert_allclose(found, dense.alignments(model, inputs, labels), rtol=1e-9)
 
 
 class Unused(nn.Module):
@@ -120,7 +104,7 @@ def test_a_constant_sum_of_outputs_hides_nothing():
     torch.manual_seed(0)
     model, (inputs, labels) = flat(nn.Linear(32, 3), nn.Softmax(1)), data()
     found = alignbook.tangent_alignment(model, inputs, labels)
-    np.testing.assert_allclose(found, by_jacobians(model, inputs, labels), rtol=1e-9)
+    np.testing.assert_allclose(found, dense.alignments(model, inputs, labels), rtol=1e-9)
 
 
 def test_frozen_weights_count_like_others():
@@ -262,36 +246,3 @@ def test_bad_inputs(inputs, message):
     with pytest.raises(ValueError, match=message) as error:
         alignbook.tangent_alignment(flat(nn.Linear(32, 3)), inputs, data()[1])
     assert "\n" not in str(error.value)
-
-
-class Writes(nn.Module):
-    """A linear network that writes into its inputs and counts its calls."""
-
-    def __init__(self):
-        super().__init__()
-        self.net = nn.Linear(6, 3)
-        self.register_buffer("calls", torch.zeros(()))
-
-    def forward(self, x):
-        self.calls += 1
-        return self.net(x.mul_(0.5))
-
-
-@pytest.mark.parametrize(
-    "measure",
-    [
-        lambda a, *given: a.hessian_eigenvalues(*given, k=3).eigenvalues,
-        lambda a, *given: a.landscape(*given, generator=torch.Generator().manual_seed(0), points=3).loss,
-        lambda a, *given: a.loss_variation(*given, [0.1, 0.2]).loss,
-    ],
-)
-def test_networks_that_write_into_inputs_and_buffers(measure):
-    torch.manual_seed(0)
-    net, x, y = Writes(), torch.randn(12, 6), torch.arange(12) % 3
-    given = x.clone()
-    found = measure(alignbook, net, nn.functional.cross_entropy, given, y)
-    assert torch.equal(given, x) and net.calls == 0
-    half = nn.Linear(6, 3)
-    half.load_state_dict(net.net.state_dict())
-    expected = measure(alignbook, nn.Sequential(half), nn.functional.cross_entropy, 0.5 * x, y)
-    assert found == pytest.approx(expected, rel=1e-4)

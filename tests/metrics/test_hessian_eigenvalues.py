@@ -6,45 +6,23 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.func import functional_call, jacrev
 from torch.nn.utils import parameters_to_vector
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from alignbook.metrics import hessian_eigenvalues
+from tests import dense
 
 cross_entropy = nn.functional.cross_entropy
 
 
-def dense(model, loss, inputs, targets):
-    parameters = {n: p.detach() for n, p in model.named_parameters()}
-    blocks = jacrev(jacrev(lambda p: loss(functional_call(model, p, (inputs,)), targets)))(parameters)
-    sizes = {n: p.numel() for n, p in parameters.items()}
-    rows = [torch.cat([blocks[a][b].reshape(sizes[a], sizes[b]) for b in sizes], dim=1) for a in sizes]
-    return torch.cat(rows)
-
-
 def reference(model, loss, inputs, targets, k):
-    values = np.linalg.eigvalsh(dense(model, loss, inputs, targets).numpy())
-    return values[np.argsort(-np.abs(values), kind="stable")][:k]
+    return dense.largest(torch.linalg.eigvalsh(dense.hessian(model, loss, inputs, targets)), k)
 
 
 def mlp(seed=0):
     torch.manual_seed(seed)
     return nn.Sequential(
         nn.Flatten(), nn.Linear(8, 7), nn.ReLU(), nn.Linear(7, 5), nn.Tanh(), nn.Linear(5, 4)
-    ).double()
-
-
-def convolutions(seed=0):
-    torch.manual_seed(seed)
-    return nn.Sequential(
-        nn.Conv2d(1, 4, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(4, 3, 2),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.LazyLinear(4),
     ).double()
 
 
@@ -63,21 +41,11 @@ def test_fully_connected(n, k):
     assert result.converged and result.eigenvalues.dtype == result.residuals.dtype == np.float64
     np.testing.assert_allclose(np.abs(result.eigenvalues), np.abs(expected), rtol=1e-6, atol=1e-10)
     assert (expected < 0).any() or k < 20  # negative curvature is among them
-    h = dense(model, cross_entropy, inputs, targets)
+    h = dense.hessian(model, cross_entropy, inputs, targets)
     vectors = result.eigenvectors
     actual = (vectors @ h - torch.tensor(result.eigenvalues)[:, None] * vectors).norm(dim=1).numpy()
     assert (actual <= 2 * result.residuals + 1e-14).all()
     np.testing.assert_allclose(vectors @ vectors.T, np.eye(k), atol=1e-9)
-
-
-def test_convolutional():
-    inputs, targets = case(9, (1, 7, 6))
-    model = convolutions()
-    model(inputs[:1])  # makes the last layer
-    result = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=12, tol=1e-7)
-    np.testing.assert_allclose(
-        result.eigenvalues, reference(model, cross_entropy, inputs, targets, 12), rtol=1e-7
-    )
 
 
 def test_default_tolerance_bounds_the_error():
@@ -86,15 +54,6 @@ def test_default_tolerance_bounds_the_error():
     expected = reference(model, cross_entropy, inputs, targets, 10)
     assert (result.residuals <= 1.1e-3 * np.abs(result.eigenvalues)).all()
     assert (np.abs(result.eigenvalues - expected) <= result.residuals).all()
-
-
-@pytest.mark.parametrize("batch_size", [7, 32, 33])
-def test_batches_change_nothing(batch_size):
-    model, (inputs, targets) = mlp(), case(33)
-    result = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=8, tol=1e-8, batch_size=batch_size)
-    np.testing.assert_allclose(
-        result.eigenvalues, reference(model, cross_entropy, inputs, targets, 8), rtol=1e-9
-    )
 
 
 def test_one_batch_takes_the_loss_as_it_is_and_several_refuse_a_sum():
@@ -124,14 +83,16 @@ class Largest(TorchDispatchMode):
 
 def test_no_tensor_grows_with_the_number_of_batches():
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(8, 100), nn.Tanh(), nn.Linear(100, 4)).double()
+    model = nn.Sequential(nn.Linear(1, 100), nn.Tanh(), nn.Linear(100, 4)).double()
     largest = []
-    for n in (20, 400):
-        inputs, targets = case(n)
+    for n in (20, 80):
+        inputs, targets = case(n, (1,))
         with Largest() as seen:
-            hessian_eigenvalues(model, cross_entropy, inputs, targets, k=2, batch_size=20, basis=12, tol=0.1)
+            hessian_eigenvalues(
+                model, cross_entropy, inputs, targets, k=2, batch_size=20, basis=12, max_products=14
+            )
         largest.append(seen.size)
-    assert largest[0] == largest[1] < 400 * 100
+    assert largest[0] == largest[1] < 80 * 100
 
 
 def test_a_saddle_with_more_negative_curvature():
@@ -169,28 +130,9 @@ def test_too_few_products_are_reported():
     model, (inputs, targets) = mlp(), case(33)
     result = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=10, tol=1e-9, max_products=11)
     assert not result.converged and result.residuals.max() > 1e-9
-    values = np.linalg.eigvalsh(dense(model, cross_entropy, inputs, targets).numpy())
+    values = np.linalg.eigvalsh(dense.hessian(model, cross_entropy, inputs, targets))
     gaps = np.abs(result.eigenvalues[:, None] - values).min(1)
     assert (gaps <= result.residuals + 1e-12).all()  # the norms are true all the same
-
-
-def test_the_model_is_left_as_it_was():
-    model, (inputs, targets) = mlp(), case(6)  # fewer examples than features
-    plain = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=4)
-    model.insert(3, nn.Dropout(0.5))
-    model[1].eval()
-    model[1].weight.grad = torch.ones_like(model[1].weight)
-    state = {name: value.clone() for name, value in model.state_dict().items()}
-    random = torch.get_rng_state()
-    with torch.no_grad():  # also where the caller switched gradients off
-        again = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=4)
-    np.testing.assert_array_equal(again.eigenvalues, plain.eigenvalues)
-    assert [m.training for m in model] == [True, False, True, True, True, True, True]
-    assert torch.equal(model[1].weight.grad, torch.ones_like(model[1].weight))
-    assert all(p.grad is None for p in list(model.parameters())[1:]) and not inputs.requires_grad
-    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
-    assert not any(m._forward_hooks for m in model)
-    assert torch.equal(torch.get_rng_state(), random)
 
 
 def frozen():
@@ -219,25 +161,6 @@ def at_zero():
     return model
 
 
-class InPlace(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = mlp()
-
-    def forward(self, x):
-        return self.layers(x.sub_(0.5))
-
-
-@pytest.mark.parametrize("batch_size", [4, 10])
-def test_a_network_that_changes_its_input_in_place(batch_size):
-    model, (inputs, targets) = InPlace(), case(10)
-    kept = inputs.clone()
-    result = hessian_eigenvalues(model, cross_entropy, inputs, targets, k=3, tol=1e-8, batch_size=batch_size)
-    assert torch.equal(inputs, kept)
-    expected = reference(model.layers, cross_entropy, inputs - 0.5, targets, 3)
-    np.testing.assert_allclose(result.eigenvalues, expected, rtol=1e-9)
-
-
 class Attention(nn.Module):
     def __init__(self):
         super().__init__()
@@ -258,9 +181,8 @@ def test_attention():
         loss = cross_entropy(model(inputs), targets)
     gradient = parameters_to_vector(torch.autograd.grad(loss, parameters, create_graph=True))
     rows = [torch.autograd.grad(entry, parameters, retain_graph=True) for entry in gradient]
-    values = np.linalg.eigvalsh(torch.stack([parameters_to_vector(row) for row in rows]).numpy())
-    expected = values[np.argsort(-np.abs(values))][:4]
-    np.testing.assert_allclose(result.eigenvalues, expected, rtol=1e-9)
+    values = torch.linalg.eigvalsh(torch.stack([parameters_to_vector(row) for row in rows]))
+    np.testing.assert_allclose(result.eigenvalues, dense.largest(values, 4), rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +196,6 @@ def test_attention():
         ({"loss": lambda o, t: cross_entropy(o, t) * float("inf")}, "loss is inf"),
         ({"loss": lambda o, t: cross_entropy(o.detach(), t)}, "does not depend"),
         ({"loss": lambda o, t: (o - o).abs().sqrt().mean()}, "gradient has entries"),
-        ({"loss": lambda o, t: cross_entropy(o, t, reduction="sum"), "batch_size": 3}, "mean over examples"),
         ({"loss": partly_ignored, "batch_size": 5}, "mean over examples"),
         ({"loss": weighted, "batch_size": 3}, "plain mean over examples"),
         ({"inputs": case(4)[0]}, "4 inputs, 10 targets"),

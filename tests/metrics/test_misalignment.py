@@ -151,13 +151,6 @@ def test_explicit_basis_is_the_basis_of_distinct_eigenvalues(case):
     np.testing.assert_allclose(misalignment_basis(shuffled, case.b), score, rtol=1e-9, atol=1e-12)
 
 
-def test_tensors_are_welcome():
-    a, b = torch.diag(torch.arange(1.0, 4)), torch.eye(3) + 0.3
-    expected = misalignment(a.double().numpy(), b.double().numpy())
-    assert misalignment(a, b.requires_grad_()) == pytest.approx(expected, rel=1e-6)
-    assert misalignment(a.bfloat16(), b) == pytest.approx(expected, rel=1e-6)
-
-
 @pytest.mark.parametrize(("dtype", "rel"), [(torch.float32, 1e-4), (torch.bfloat16, 0.1)])
 def test_rounding_of_the_callers_precision_is_no_asymmetry(dtype, rel):
     generator = torch.Generator().manual_seed(0)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.func import functional_call, jacrev
 
 from alignbook.kernels import kernel_matrix as module
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from alignbook.metrics.tangent_spectrum import matrix_alignment, tangent_spectra
 from alignbook.training.deep import VGG
 from alignbook.training.nets import he_normal_
+from tests import dense
 
 
 def small_network(norm=None):
@@ -34,11 +34,8 @@ def reference(net, x, y):
     target = centring @ nn.functional.one_hot(y, k).double().flatten()
     curvature = torch.block_diag(*(torch.diag(p) - torch.outer(p, p) for p in logits.softmax(1)))
     result = []
-    for name, weight in net.named_parameters():
-        if not name.endswith("weight"):
-            continue
-        jacobian = jacrev(lambda w, name=name: functional_call(net, {name: w}, (x,)))(weight.detach())
-        jacobian = jacobian.reshape(size, -1).detach()
+    for name in dense.layers(net):
+        jacobian = dense.jacobian(net, x, [name])
         kernel = jacobian @ jacobian.T
         result.append((kernel, centring @ kernel @ centring, jacobian.T @ curvature @ jacobian))
     return result, target / target.norm(), curvature
@@ -115,13 +112,4 @@ def test_many_outputs_of_a_convolution_with_one_position():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(2, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(3, 30)).double()
     x, y = torch.randn(4, 2, 2, 2, dtype=torch.float64), torch.tensor([0, 7, 29, 7])
-    expected = []
-    for name in ("0.weight", "3.weight"):
-        weight = dict(net.named_parameters())[name].detach()
-        jacobian = jacrev(lambda w, name=name: functional_call(net, {name: w}, (x,)))(weight).detach()
-        kernel = (rows := jacobian.reshape(120, -1)) @ rows.T
-        target = nn.functional.one_hot(y, 30).double().flatten() - 1 / 30
-        centring = torch.eye(120, dtype=torch.float64) - 1 / 120
-        bound = (centring @ kernel @ centring).norm() * (target @ target)
-        expected.append(float(target @ kernel @ target / bound))
-    np.testing.assert_allclose(matrix_alignment(net, x, y), expected, rtol=1e-9)
+    np.testing.assert_allclose(matrix_alignment(net, x, y), dense.alignments(net, x, y), rtol=1e-9)

@@ -1,7 +1,5 @@
 """Which axis holds the examples, in layers that read them first, second, packed, merged, or not at all."""
 
-import doctest
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,6 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import alignbook
-from alignbook.probing import layers
 from alignbook.probing.features import spectrum
 
 N, WIDTH = 32, 5
@@ -168,7 +165,3 @@ def test_layers_whose_weights_are_parametrised_read_as_before():
     table, _ = features(net, x, y)
     assert table["layer"].tolist() == expected["layer"].tolist()
     np.testing.assert_allclose(table["share"], expected["share"], atol=1e-6)
-
-
-def test_the_examples_in_the_docstrings_run():
-    assert doctest.testmod(layers) == (0, 1)

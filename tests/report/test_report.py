@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from alignbook.probing import Probe
-from alignbook.report import FRESH, figures, page, sentences
+from alignbook.report import FRESH, figures, sentences
 
 
 def slices(**rises):
@@ -19,13 +18,6 @@ def slices(**rises):
             for alpha in (-1.0, 0.0, 1.0)
         ]
     )
-
-
-def test_each_network_has_its_sentence():
-    rows = slices(network=1, **{FRESH: 3}, before=2)
-    text = "1 of each filter's length away the loss differs by +{0} and +{0}, {0} on average"
-    expected = [("network", text.format(1)), ("before", text.format(2)), ("random weights", text.format(3))]
-    assert sentences("slice", rows) == expected
 
 
 def found(name, rows):
@@ -56,11 +48,6 @@ def test_the_layer_that_knows_most_is_the_one_furthest_above_chance():
     )
 
 
-def test_a_weight_of_the_network_itself_has_its_own_name():
-    rows = pd.DataFrame({"layer": ["(network)"], "parameter": ["mix"], "alignment": [0.5], "chance": [0.1]})
-    assert found("tangent", rows) == "largest in mix, layer 1 of 1 (0.5, with shuffled targets 0.1)"
-
-
 def test_every_network_has_the_chance_of_its_own_labels():
     rows = pd.DataFrame(
         [
@@ -71,16 +58,6 @@ def test_every_network_has_the_chance_of_its_own_labels():
     ax = Figure().subplots()
     figures.DRAW["tangent"](ax, rows)
     assert [line.get_ydata()[0] for line in ax.lines if line.get_linestyle() == ":"] == [0.1, 0.15, 0.1]
-
-
-def test_the_network_at_random_weights_is_called_that_in_every_table():
-    probe = Probe(
-        {who: {"class": "Net"} for who in ("network", FRESH)}, {"slice": slices(network=1, **{FRESH: 2})}
-    )
-    text = page(probe, "A probe")
-    assert text.count(">random weights</t") == 4 and FRESH not in text.replace(
-        "landscapes_at_initialisation", ""
-    )
 
 
 def test_how_far_weights_moved_is_a_share_of_their_length():

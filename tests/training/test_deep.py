@@ -21,7 +21,8 @@ def convolutions(net):
 
 @pytest.mark.parametrize("depth", [16, 19])
 def test_vgg_is_torchvisions(depth):
-    theirs = getattr(models(), f"vgg{depth}")(num_classes=7, init_weights=False).features
+    vgg = models().vgg
+    theirs = vgg.make_layers(vgg.cfgs[{16: "D", 19: "E"}[depth]])
     net = VGG(depth, (3, 32, 32), 7)
     assert [conv.weight.shape for conv in net.convs] == [conv.weight.shape for conv in convolutions(theirs)]
     assert net.head.weight.shape == (7, 512)

@@ -15,13 +15,6 @@ def test_shapes_of_the_network_of_e3(padding, side):
     assert net(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
 
 
-def test_same_pooling_pads_bottom_and_right_only():
-    net = SimpleCNN((1, 4, 4), [1], 2, 2, pool=(3, 2, "same"))
-    image = torch.arange(16.0).reshape(1, 1, 4, 4)
-    padded = nn.functional.pad(image, (0, 1, 0, 1))
-    assert torch.equal(net.pool(image), nn.functional.max_pool2d(padded, 3, 2))
-
-
 @pytest.mark.parametrize(("size", "stride"), [(2, 2), (3, 2), (3, 3), (4, 2), (5, 2), (5, 1), (2, 4)])
 @pytest.mark.parametrize(("height", "width"), [(5, 6), (7, 9), (8, 8)])
 def test_same_pooling_against_windows_written_out(size, stride, height, width):
