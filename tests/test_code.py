@@ -9,8 +9,6 @@ import pytest
 
 from alignbook import code
 from alignbook.errors import AlignbookError
-from companion.runs import notebooks, parameters
-from companion.runs.run import jobs_of
 
 EXPERIMENT = '''
 """An experiment."""
@@ -77,14 +75,12 @@ def edit(path, old, new):
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        ("experiment.py", "RATE = 0.5", "RATE = 0.25"),
         ("experiment.py", "RATE * shift(seed)", "RATE + shift(seed)"),
         ("experiment.py", "from statistics import", "from numpy import"),
         ("experiment.py", "import cka", "import misalignment as cka"),
         ("experiment.py", ".first import shift\n", ".second import shift\n"),
         ("experiment.py", SECOND, "from .first import shift as other"),
         ("experiment.py", "RATE = 0.5", "import numpy\n\nnumpy.seterr(all='raise')\nRATE = 0.5"),
-        ("first.py", "by=1", "by=2"),
         ("far.py", "3", "4"),  # two imports away
         ("late.py", "7", "8"),  # imported within a function
     ],
@@ -157,28 +153,6 @@ def test_what_a_package_passes_on_is_followed_to_where_it_is_defined(study):
     study_digest()
     reached = code.reached("companion.studies.paper.fig01.experiment")
     assert {"alignbook.metrics", "alignbook.metrics.landscape", "alignbook.metrics.cka"} <= reached
-
-
-def test_every_study_reaches_what_it_computes_with_and_nothing_of_the_frame():
-    modules = set()
-    for notebook in notebooks.every():
-        jobs = jobs_of(notebook, parameters.resolve(notebook, "smoke"))
-        modules |= {job.compute.__module__ for job in jobs}
-    reached = {module: code.reached(module) for module in modules}
-    for module, names in reached.items():
-        assert module in names
-        assert not names & (code.LEFT_OUT | {"alignbook", "alignbook.public"}), module
-        assert all(name.startswith(("alignbook.", "companion.studies.")) for name in names)
-        assert not any(name.endswith(".reading") for name in names), module
-    fig03 = reached["companion.studies.signal_propagation.fig03_peak_law.experiment"]
-    wanted = {
-        "metrics.tangent_alignment",
-        "kernels.layer_kernel",
-        "kernels.mlp_sgd",
-        "training.loop",
-        "data.images",
-    }
-    assert {f"alignbook.{name}" for name in wanted} <= fig03
 
 
 def test_every_version_of_python_gives_the_same_digest():

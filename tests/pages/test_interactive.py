@@ -9,6 +9,7 @@ import pytest
 
 from alignbook import paths
 from companion.pages.interactive import Axis, Control, Field, Layer, Readout, picture
+from tests.pages.test_book import Reader
 
 DEPTHS = np.array([10, 20, 40, 80])
 FRAMES = np.array([[DEPTHS**power * factor for factor in (1, 2, 4)] for power in (0.5, 0.9)]).reshape(6, 4)
@@ -93,22 +94,17 @@ def file(tmp_path_factory):
 
 @pytest.fixture
 def tab(browser, file):
-    """Opens the page and watches what it asks for and what goes wrong."""
-    contexts, asked, wrong = [], [], []
+    """Opens the page, which asks for nothing outside of its folder."""
+    readers = []
 
     def open_page(**options):
-        contexts.append(browser.new_context(**options))
-        page = contexts[-1].new_page()
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("console", lambda message: wrong.append(message.text))
-        page.goto(file.as_uri())
-        return page
+        readers.append(Reader(browser, f"{file.parent.as_uri()}/", **options))
+        return readers[-1].open("page")
 
     yield open_page
-    for context in contexts:
-        context.close()
-    assert wrong == [] and asked and all(url.startswith(file.parent.as_uri()) for url in asked)
+    for reader in readers:
+        reader.context.close()
+        assert reader.outside == [] and reader.errors == []
 
 
 def shown(page, key):

@@ -12,17 +12,23 @@ from torch.nn import functional
 from alignbook import metrics, paths
 from alignbook.metrics.tangent_alignment import tangent_alignment
 from companion.prose import playground
+from tests.pages.test_book import Reader
 
 ASSETS = paths.root() / "book" / "assets" / "playground"
 PAGE = (paths.root() / "book" / "playground.md").read_text(encoding="utf-8")
-TRAINED = """({points, labels, depth, width, rate, scale, steps}) => {
+TRAINED = """const {points, labels, depth, width, rate, scale, seed, steps, until} = given;
     const network = playground.network(), measures = playground.measures(network);
     const data = playground.data(network);
     const digits = JSON.parse(document.getElementById("playground-digits").textContent);
-    const task = data.labelled(data.tasks(points, digits, 3).first, labels, 3);
+    const task = data.labelled(data.tasks(points, digits, seed).first, labels, seed);
     const sizes = [task.inputs, ...Array(depth - 1).fill(width), task.classes];
-    const net = network.create(sizes, scale, 1);
-    for (let step = 0; step < steps; step++) network.descend(net, task, rate);
+    const net = network.create(sizes, scale, seed + 1);
+    let accuracy = 0;
+    for (let step = 0; step < steps && accuracy < until; step++)
+        ({accuracy} = network.descend(net, task, rate));"""
+MEASURED = (
+    f"""(given) => {{{TRAINED}"""
+    + """
     const at = network.gradient(net, task), seen = measures.dataAxes(task.x, task.n, task.inputs, 8, 2);
     const features = network.forward(net, task.x, task.n).at(-2);
     return {
@@ -35,6 +41,7 @@ TRAINED = """({points, labels, depth, width, rate, scale, steps}) => {
         curvature: measures.topCurvature(net, task, {most: 300, tolerance: 1e-8}).value,
     };
 }"""
+)
 SETTINGS = {
     name: dict(zip(("points", "labels", "depth", "width", "rate", "scale", "steps"), values, strict=True))
     for name, values in {
@@ -67,24 +74,20 @@ def address(tmp_path_factory):
 
 @pytest.fixture
 def tab(browser, address):
-    """Opens the page and watches what it asks for and what goes wrong."""
-    contexts, asked, wrong = [], [], []
+    """Opens the page, which asks for nothing outside of its folder."""
+    readers = []
 
-    def open_page(settings="", **options):
-        contexts.append(browser.new_context(**options))
-        page = contexts[-1].new_page()
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("console", lambda message: wrong.append(message.text))
+    def open_page(settings=""):
+        readers.append(Reader(browser, address.rpartition("/")[0]))
+        page = readers[-1].page
         page.goto(address + settings)
         page.wait_for_function("playground.latest")
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
-    here = address.rpartition("/")[0]
-    assert wrong == [] and all(url.startswith((here, "blob:")) for url in asked)
+    for reader in readers:
+        reader.context.close()
+        assert reader.outside == [] and reader.errors == []
 
 
 def model(sizes, theta):
@@ -134,7 +137,7 @@ def held_against_python(found, tolerance=1e-5):
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_measures_are_those_of_the_book_on_the_same_weights(tab, name):
-    found = tab().evaluate(TRAINED, SETTINGS[name])
+    found = tab().evaluate(MEASURED, SETTINGS[name] | {"seed": 0, "until": 2})
     held_against_python(found)
     widest = min(8, found["sizes"][0])
     axes = np.reshape(found["axes"], (widest, -1))
@@ -240,21 +243,8 @@ def test_the_solutions_are_solutions(tab):
             key: value if key in ("points", "labels", "next") else float(value)
             for key, value in (part.split("=") for part in link.split("&"))
         }
-        found = tab().evaluate(
-            """({points, labels, depth, width, rate, scale, seed}) => {
-                const network = playground.network(), measures = playground.measures(network);
-                const data = playground.data(network);
-                const digits = JSON.parse(document.getElementById("playground-digits").textContent);
-                const task = data.labelled(data.tasks(points, digits, seed).first, labels, seed);
-                const sizes = [task.inputs, ...Array(depth - 1).fill(width), task.classes];
-                const net = network.create(sizes, scale, seed + 1);
-                let accuracy = 0;
-                for (let step = 0; step < 400 && accuracy < 0.995; step++)
-                    ({accuracy} = network.descend(net, task, rate));
-                return {accuracy, tangent: measures.tangentAlignment(net, task)};
-            }""",
-            given,
-        )
+        tangent = "return {accuracy, tangent: measures.tangentAlignment(net, task)};"
+        found = tab().evaluate(f"(given) => {{{TRAINED} {tangent}}}", given | {"steps": 400, "until": 0.995})
         assert found["accuracy"] >= 0.99
         peaks.append(found["tangent"])
     first, hump = peaks

@@ -274,34 +274,22 @@ def archive(folder, name, size):
 
 
 def test_changed_data_make_results_stale_and_the_banner_says_why(here, tmp_path, monkeypatch):
-    archive(tmp_path, "digits28", 20)
-    here.change('"label": label', '"dataset": "digits28", "label": label')
-    here.change("def compute(*,", "def compute(*, dataset,")
+    archive(tmp_path, "clothes", 20)
+    archive(tmp_path, "digits28", 30)
+    here.change('"label": label', '"dataset": "clothes", "source": "digits28", "label": label')
+    here.change("compute(*,", "compute(*, dataset, source,")
     monkeypatch.setenv("ALIGNBOOK_DATA", str(tmp_path))
     assert here.call(*RUN)[0] == 0
+    record = json.loads(here.records()[0].read_text())
+    assert (record["data"]["name"], record["source_data"]["name"]) == ("clothes", "digits28")
     assert quick(here)["stale"] == 0 and "STALE" not in banner()
-    archive(tmp_path, "digits28", 30)
+    archive(tmp_path, "digits28", 40)
     assert quick(here)["stale"] == 3
     assert "STALE: 3 of 3 results (the data have changed since)" in banner()
     (tmp_path / "digits28.npz").write_bytes(b"PK")
     assert "STALE: 3 of 3 results (the data at hand cannot be read" in banner()
     (tmp_path / "digits28.npz").unlink()  # results from elsewhere are shown without the data
     assert quick(here)["stale"] == 0
-
-
-def test_a_job_may_read_two_data_sets(here, tmp_path, monkeypatch):
-    archive(tmp_path, "digits28", 20)
-    archive(tmp_path, "clothes", 30)
-    here.change('"label": label', '"dataset": "digits28", "source": "clothes", "label": label')
-    here.change("compute(*,", "compute(*, dataset, source,")
-    monkeypatch.setenv("ALIGNBOOK_DATA", str(tmp_path))
-    assert here.call(*RUN)[0] == 0
-    record = json.loads(here.records()[0].read_text())
-    assert (record["data"]["name"], record["source_data"]["name"]) == ("digits28", "clothes")
-    assert record["data"]["sha256"] != record["source_data"]["sha256"]
-    assert quick(here)["stale"] == 0
-    archive(tmp_path, "clothes", 40)
-    assert quick(here)["stale"] == 3
 
 
 def test_missing_data_without_a_network_is_one_line(here, tmp_path, monkeypatch):

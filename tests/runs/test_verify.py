@@ -121,23 +121,13 @@ def test_a_job_whose_data_have_changed_is_not_verified(study):
     assert verify.verify("fig99").outcomes == [] and study.stale() == 1
 
 
-def test_a_stored_table_that_was_tampered_with_is_found(study):
-    study.profiles(quick="{labels: [plain], rate: 0.5, seeds: 1}")
+def test_a_broken_table_is_not_verified(study):
     study.compute()
-    (job,) = study.jobs()
-    place = results.location(job)
-    table = place.with_name(f"{place.name}.csv")
-    study.change(f"({DRAWS}) + 0.0")
-    lines = table.read_text().splitlines()
-    step, value = lines[2].split(",")
-    lines[2] = f"{step},{float(value) * 1.01!r}"
-    table.write_text("\n".join(lines) + "\n")
+    study.change(f"1 * {DRAWS}")
+    (study.here.records()[0].with_suffix(".csv")).write_text("step,value\n0,1\n")
     with pytest.warns(UserWarning, match="is broken"):
         verification = verify.verify("fig99")
-    assert verification.stale == {"broken": ["plain-seed0"]} and not verification.outcomes
-    study.edit_record(job, table={"sha256": hashlib.sha256(table.read_bytes()).hexdigest(), "rows": 3})
-    (outcome,) = verify.verify("fig99").outcomes
-    assert not outcome.agrees and outcome.column == "value" and study.stale() == 1
+    assert verification.verified == 2 and verification.stale == {"broken": ["plain-seed0"]}
 
 
 def test_a_kind_for_which_there_is_no_time_stays_stale(study):
@@ -205,8 +195,12 @@ def test_a_column_of_zeros_allows_no_difference():
 
 def test_jobs_are_of_one_kind_whose_arguments_differ_in_numbers_alone():
     one = {"label": "a", "seed": 1, "steps": [10, 20], "deep": {"rate": 0.1, "pool": "max"}, "centred": True}
-    other = {"centred": True, "seed": 2.5, "deep": {"pool": "max", "rate": 1}, "steps": [], "label": "a"}
-    assert verify.without_numbers(one) == verify.without_numbers(other)
+    assert verify.without_numbers(one) == {
+        "label": "a",
+        "steps": [],
+        "deep": {"pool": "max"},
+        "centred": True,
+    }
     assert verify.without_numbers(one) != verify.without_numbers(one | {"centred": False})
     assert verify.without_numbers(one) != verify.without_numbers(one | {"seed": None})
 
