@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 import companion
-from alignbook import cli as entry, paths
+from alignbook import paths
 from companion import cli
 from companion.pages import page
 
@@ -77,30 +77,20 @@ def test_a_dry_run_says_what_it_would_compute_and_at_what_cost(here):
     assert len(here.stored()) == 2
 
 
-def in_process(capsys, *arguments):
-    status = entry.main(list(arguments))
-    return status, *capsys.readouterr()
-
-
-def test_data_sets_are_listed_and_fetched(monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv("ALIGNBOOK_DATA", str(tmp_path))
-    listed = json.loads(in_process(capsys, "fetch", "--json")[1])
+def test_data_sets_are_listed_and_fetched(here, tmp_path):
+    listed = here.json("fetch", ALIGNBOOK_DATA=str(tmp_path))
     assert {"cifar10", "ct_slices"} < {row["name"] for row in listed} and not any(r["there"] for r in listed)
-    assert in_process(capsys, "fetch", "digits")[1].split() == ["digits", "comes", "with", "a", "package"]
-    status, out, err = in_process(capsys, "fetch", "nothing")
+    assert here.call("fetch", "digits")[1].split() == ["digits", "comes", "with", "a", "package"]
+    status, out, err = here.call("fetch", "nothing")
     assert (status, out) == (2, "") and "no image set 'nothing'" in err and len(err.splitlines()) == 1
 
 
-def test_interrupted_commands_speak_of_stored_jobs_where_they_store_any(monkeypatch, capsys):
-    def interrupted(*_):
+def test_an_interrupted_command_that_stores_nothing_says_so(here, monkeypatch):
+    def interrupted():
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli.notebooks, "every", interrupted)
-    monkeypatch.setattr(cli.notebooks, "find", interrupted)
-    for command in (["list"], ["status"], ["claims"], ["show", "fig"]):
-        assert in_process(capsys, *command) == (130, "", "alignbook: interrupted\n")
-    stored = "alignbook: interrupted; finished jobs are stored\n"
-    assert in_process(capsys, "run", "fig") == (130, "", stored)
+    assert here.call("status") == (130, "", "alignbook: interrupted\n")
 
 
 def test_a_folder_without_notebooks_or_for_the_build_is_one_line(here, tmp_path):
@@ -212,16 +202,10 @@ def test_a_run_leaves_an_executed_notebook_and_a_page_without_machine_paths(chec
     notebook = json.loads(text)
     parameters = next(c for c in notebook["cells"] if "parameters" in c["metadata"].get("tags", []))
     assert "seeds: int = 2  # [1, 100]: independent runs" in "".join(parameters["source"])
-    outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
-    shown = "".join("".join(output.get("data", {}).get("text/html", "")) for output in outputs)
-    assert "notebooks/toy/fig99_toy/experiment.py" in shown and "Random numbers, or trouble." in shown
-    assert "alues are above -9" in shown
 
     file = Path(summary["page"])
     assert file.parent == checkout.root / "_build" / "runs" / "toy"
-    assert re.fullmatch(r"fig99_toy-[0-9a-f]{8}\.html", file.name)
     text = file.read_text()
-    assert "You changed, from profile quick<" in text
     assert re.search(r"<code>seeds</code> <code>3</code> → <strong><code>2</code>", text)
     loaded = re.findall(r'<(?:script|img|link)\b[^>]*? (?:src|href)="([^"]*)"', text)
     assert len(loaded) > 10

@@ -38,16 +38,20 @@ ROOMS = {
 BELOW = {"seeding": {"streams"}, "code": {"errors"}, "errors": {"paths"}, "installed": {"paths"}}
 
 
-def imported(path):
-    """Modules that a file imports anywhere in it, of the two packages."""
-    module = ".".join(path.relative_to(SOURCES).with_suffix("").parts)
+def imports(path, module):
+    """What the file of ``module`` imports anywhere in it: modules, and names in them."""
     package = module.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             source = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
-            yield from (f"{source}.{alias.name}" for alias in node.names)
+            yield from (source, *(f"{source}.{alias.name}" for alias in node.names))
+
+
+def imported(path):
+    """What a file of the two packages imports."""
+    return imports(path, ".".join(path.relative_to(SOURCES).with_suffix("").parts))
 
 
 def rooms(package):
@@ -103,17 +107,9 @@ LOADS = "companion.studies.representation_alignment.sec6_backwards.experiment"  
 
 
 def imports_of_study(module):
-    """What a module of the studies imports: modules, or names in them; empty for any other."""
+    """What a module of the studies imports; empty for any other."""
     path = STUDIES.joinpath(*module.split(".")[2:]).with_suffix(".py")
-    if not module.startswith("companion.studies.") or not path.is_file():
-        return
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            package = module.rpartition(".")[0]
-            source = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
-            yield from (source, *(f"{source}.{alias.name}" for alias in node.names))
+    return imports(path, module) if module.startswith("companion.studies.") and path.is_file() else ()
 
 
 def reached(module):
