@@ -53,11 +53,12 @@ def rows(noise=0.0, draw=0, **columns):
     return pd.DataFrame(made)
 
 
-def of(reading, parameters):
+def of(reading, parameters=None):
     """``claims(table)``, {id: Claim}, and ``outcomes(table)``, {id: outcome}.
 
-    Each takes other values of some parameters by name.
+    Each takes other values of some ``parameters`` by name, which are by default those of the smoke run.
     """
+    parameters = parameters or given("/".join(reading.__name__.split(".")[-3:-1]))
 
     def claims(table, **other):
         return {claim.id: claim for claim in judged(reading.STATEMENTS, table, parameters | other)}

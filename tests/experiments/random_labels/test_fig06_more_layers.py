@@ -7,13 +7,9 @@ import torch
 from alignbook.seeding import torch_stream
 from alignbook.training.transfer import layers_of
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
-from companion.runs import notebooks, parameters
 from companion.studies.random_labels.fig06_more_layers import design, experiment, reading
 from companion.studies.random_labels.shared import layers as handed_on
 from tests import judging
-from tests.judging import QUIET
-
-BOOK = notebooks.find("random_labels/fig06_more_layers")
 
 
 def same(one, other):
@@ -27,19 +23,17 @@ def test_the_first_layers_are_handed_on(column):
     nets = [experiment.network(column, (3, 6, 6), 4, 8) for _ in range(2)]
     for module in (m for net in nets for m in net.modules() if isinstance(m, torch.nn.GroupNorm)):
         torch.nn.init.normal_(module.weight)  # they start alike
-    parts = [handed_on.parts(net) for net in nets]
-    assert len(parts[0]) == design.depth(column)
-    assert not any(same(one, other) for one, other in zip(*parts, strict=True))
-    handed_on.transfer_(*nets, 2)
-    assert [same(one, other) for one, other in zip(*parts, strict=True)] == [
-        number < 2 for number in range(len(parts[0]))
-    ]
-    handed_on.transfer_(*nets, len(parts[0]))
+    depth = design.depth(column)
+    for layers in (0, 2):
+        handed_on.transfer_(*nets, layers)
+        pairs = zip(*map(handed_on.parts, nets), strict=True)
+        assert [same(*pair) for pair in pairs] == [number < layers for number in range(depth)]
+    handed_on.transfer_(*nets, depth)
     one, other = (dict(net.named_parameters()) for net in nets)
     assert {name for name in one if not torch.equal(one[name], other[name])} == {"head.weight", "head.bias"}
 
 
-PARAMETERS = {"labels": ["random", "real"], "width": 8, "side": 16}
+PARAMETERS = judging.asked(reading, labels=["random", "real"])
 
 
 def made_up(rises, seeds=range(5), columns=tuple(design.COLUMNS)):
@@ -88,38 +82,25 @@ def test_what_larger_weights_gain_comes_out_either_way():
     assert found["larger"] == CONTRADICTED and found["rescaled"] == NO_EFFECT
 
 
-@pytest.mark.parametrize("column", design.COLUMNS)
-def test_a_run_stops_early_and_scratch_is_scratch(column):
-    asked = parameters.resolve(BOOK, "smoke", {"epoch_share": 0.02, "stops": 2, "vgg_stops": 2, "points": 3})
-    (job,) = [u for u in experiment.jobs(asked) if u.name == f"{column}-seed0"]
-    setting = design.COLUMNS[column]
-    assert job.arguments["upstream"] == round(20 * setting.images / 25_000)
-    table = judging.compute(job)
-    tuned = table[table["layers"] >= 0]
-    assert sorted(tuned["epoch"].unique()) == [0, 1, 2]
-    assert tuned["layers"].unique().tolist() == job.arguments["layers"]
-    # What no layer is handed on to does not depend on pre-training.
-    other = job.compute(**job.arguments | {"upstream_epochs": 0}, **QUIET)
-    ends = [frame[frame["layers"] == 0]["accuracy"].tolist() for frame in (table, other)]
-    assert ends[0] == ends[1]
+def test_what_no_layer_is_handed_on_to_does_not_depend_on_pre_training():
+    job = experiment.jobs(judging.asked(reading))[0]
+    tables = [judging.compute(job, upstream_epochs=epochs) for epochs in (0, 1)]
+    scratch, other = (table[table["layers"] == 0] for table in tables)
+    pd.testing.assert_frame_equal(scratch, other)
+    assert not tables[0].equals(tables[1])
 
 
 def test_side_by_side_only_rounding_differs():
-    changed = {"seeds": 4, "vgg_together": True, "labels": ["random", "real"]}
-    asked = parameters.resolve(BOOK, "smoke", changed)
-    jobs = {job.name: job for job in experiment.jobs(asked)}
-    assert {"vgg-seed2", "vgg-together-seed3", "cnn-seed3"} < set(jobs) and "vgg-seed3" not in jobs
-    job = jobs["vgg-together-seed3"]
-    assert job.compute is experiment.compute_together
-    table = judging.compute(job)
+    jobs = {job.name: job for job in experiment.jobs(judging.asked(reading, seeds=4))}
+    together = judging.compute(jobs["vgg-together-seed3"])
+    alone = experiment.compute(**jobs["vgg-together-seed3"].arguments, **judging.QUIET)
     # Of 20 images none, or one whose two largest logits are alike, is counted differently.
-    pd.testing.assert_frame_equal(table, experiment.compute(**job.arguments, **QUIET), atol=0.051)
+    pd.testing.assert_frame_equal(together, alone, atol=0.051)
 
 
 def test_size_and_directions_of_pretrained_weights_are_taken_apart(monkeypatch):
-    asked = parameters.resolve(BOOK, "smoke", {"epoch_share": 0.05, "resnet_layers": [0, 5]})
+    asked = judging.asked(reading, epoch_share=0.05, resnet_layers=[0, 5])
     jobs = {job.name: job for job in experiment.jobs(asked)}
-    assert jobs["scale-seed1"].compute is experiment.scale_alone
     nets = []
 
     def kept(net, x, y, **given):
@@ -138,10 +119,7 @@ def test_size_and_directions_of_pretrained_weights_are_taken_apart(monkeypatch):
     for made, norms_of, directions_of in ((rescaled, source, tuned), (larger, tuned, scratch)):
         norms = experiment.layer_norms(norms_of)[:-1]  # heads are new
         assert experiment.layer_norms(made)[:-1] == pytest.approx(norms, rel=1e-4)
-        triples = zip(*map(layers_of, (made, directions_of)), strict=True)
-        for number, (one, other) in enumerate(triples):
-            cosine = torch.nn.functional.cosine_similarity(
-                one.weight.flatten(), other.weight.flatten(), dim=0
-            )
-            assert cosine.item() == pytest.approx(1, abs=1e-5), number
+        for pair in zip(*map(layers_of, (made, directions_of)), strict=True):
+            one, other = (layer.weight.flatten() for layer in pair)
+            assert torch.nn.functional.cosine_similarity(one, other, dim=0).item() == pytest.approx(1)
     assert experiment.layer_norms(tuned)[0] != pytest.approx(experiment.layer_norms(scratch)[0], rel=1e-3)

@@ -5,16 +5,8 @@ import pandas as pd
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.studies.random_labels.fig07_activations import experiment, reading
 from tests import judging
-from tests.judging import QUIET
 
-SMALL = {
-    "dataset": "photos", "case": "negative", "labels": ["random"], "side": 8, "width": 8, "upstream": 32,
-    "downstream": 48, "classes": 5, "upstream_epochs": 2, "epochs": 2, "batch_size": 16, "init_scale": 1.0,
-    "learning_rate": 0.01, "test": 20, "points": 1, "seed": 1,
-}  # fmt: skip
-PARAMETERS = {"labels": ["random"], "cnn_convolutions": [1], "seeds": 4, "width": 8}
-
-
+PARAMETERS = judging.asked(reading, labels=["random"], cnn_convolutions=[1])
 TASK = {"of": "curve", "seed": range(4), "step": [0, 64, 1000]}  # before, at the switch, in the end
 
 
@@ -50,25 +42,24 @@ def made_up(negative, positive, cnn=(0.5, 0.3, 0.3), control=0.5):
     return pd.concat(tables, ignore_index=True)
 
 
-claims, outcomes = judging.of(reading, PARAMETERS)[:2]
+_, outcomes = judging.of(reading, PARAMETERS)
 PRINTED = {"negative": (0.4, 0.1, 0.1), "positive": (0.4, 0.38, 0.4)}
 
 
-def curve_rows(table, labels, *steps):
-    rows = table[(table["of"] == "curve") & (table["labels"] == labels) & table["step"].isin(steps)]
-    return rows[["step", "layer", "activation", "dead"]].astype(float).reset_index(drop=True)
-
-
 def test_the_control_is_fine_tuning_without_pre_training():
-    arguments = {name: value for name, value in SMALL.items() if name != "upstream_epochs"}
-    alone = experiment.compute_scratch(**arguments, **QUIET)
-    # Pre-training of no step leaves the network as it was.
-    other = experiment.compute(**SMALL | {"upstream_epochs": 0}, **QUIET)
-    steps = sorted(alone["step"].unique())
-    pd.testing.assert_frame_equal(curve_rows(alone, "random", *steps), curve_rows(other, "random", *steps))
-    trained = experiment.compute(**SMALL, **QUIET)
-    assert steps == sorted(trained[trained["labels"] == "random"]["step"].unique())
-    assert not curve_rows(alone, "random", 6).equals(curve_rows(trained, "random", 6))
+    jobs = {job.name: job for job in experiment.jobs(PARAMETERS)}
+    tables = (
+        judging.compute(jobs["scratch-negative-seed0"]),
+        judging.compute(jobs["negative-seed0"], upstream_epochs=0),  # leaves the network as it was
+        judging.compute(jobs["negative-seed0"]),
+    )
+    alone, other, trained = (
+        table[(table["of"] == "curve") & (table["labels"] == "random")].reset_index(drop=True)
+        for table in tables
+    )
+    columns = ["step", "layer", "activation", "dead"]
+    pd.testing.assert_frame_equal(alone[columns], other[columns], check_dtype=False)
+    assert not alone["activation"].equals(trained["activation"])
 
 
 def test_claims_come_out_either_way():

@@ -1,30 +1,15 @@
 """Figure 8 of Maennel et al. 2020: width against negative transfer."""
 
-from functools import partial
-
 import pandas as pd
 import pytest
 import torch
 
-from alignbook.training.nets import SimpleCNN
+from alignbook.training.nets import SimpleCNN, he_normal_
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
 from companion.studies.random_labels.fig08_width import experiment, reading
 from tests import judging
-from tests.judging import QUIET
 
-SMALL = {
-    "dataset": "photos", "labels": ["real", "random"], "dense_units": 12, "convolutions": 2, "filters": 8,
-    "side": 8, "upstream_images": 32, "upstream_classes": 2, "upstream_epochs": 2, "downstream_images": 50,
-    "classes": 10, "epochs": 2, "record": [1], "batch_size": 16, "learning_rate": 0.01,
-    "init_scale": 1.0, "test_images": 30, "seed": 1,
-}  # fmt: skip
-PARAMETERS = {
-    "labels": ["random"], "dense_units": [8, 64], "side": 16, "other_sides": [8], "seeds": 4,
-    "downstream_images": 100, "filters": 16,
-}  # fmt: skip
-
-
-run = partial(experiment.compute, **SMALL, **QUIET)
+PARAMETERS = judging.asked(reading, labels=["random"], dense_units=[8, 64])
 
 
 def made_up(gaps, dead=(0.0, 0.0), seeds=4, side=16):
@@ -41,36 +26,21 @@ def made_up(gaps, dead=(0.0, 0.0), seeds=4, side=16):
     )  # fmt: skip
 
 
-claims, outcomes = judging.of(reading, PARAMETERS)[:2]
+_, outcomes = judging.of(reading, PARAMETERS)
 
 
 def test_both_networks_of_a_seed_differ_by_pretraining_alone():
-    table = run()
-    assert len(table) == 2 * 2 * 3 and table["dead"].between(0, 1).all()
-    # Without pre-training the two are one and the same.
-    rest = run(upstream_epochs=0).set_index(["labels", "epoch"]).drop(columns="upstream_accuracy")
-    one, other = (
-        rest[rest["start"] == start].drop(columns="start").round(6) for start in ("scratch", "pretrained")
-    )
-    pd.testing.assert_frame_equal(one, other)
-    assert not table[table["start"] == "scratch"]["accuracy"].equals(
-        table[table["start"] == "pretrained"]["accuracy"]
-    )
+    table = judging.compute(experiment.jobs(PARAMETERS)[0], upstream_epochs=0)
+    curves = [table[table["start"] == start].drop(columns="start") for start in ("scratch", "pretrained")]
+    pd.testing.assert_frame_equal(*(curve.reset_index(drop=True).round(6) for curve in curves))
 
 
 def test_dead_units_are_those_that_no_image_activates():
-    net = SimpleCNN((3, 4, 4), [4], 5, 2)
-    x = torch.randn(7, 3, 4, 4, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        net.dense.weight.zero_()
-        net.dense.bias.copy_(torch.tensor([1.0, -1.0, 0.0, 1.0, -1.0]))
-        assert experiment.dead_share(net, x, batch_size=3) == pytest.approx(0.6)
-        # A unit that one image alone activates, the last one.
-        inputs = net.features(x, 1).permute(0, 2, 3, 1).flatten(1)
-        net.dense.weight[1] = inputs[-1] - inputs[:-1].mean(0)
-        values = inputs @ net.dense.weight[1]
-        net.dense.bias[1] = -(values.sort().values[-2:].mean())
-    assert experiment.dead_share(net, x, batch_size=3) == pytest.approx(0.4)
+    draw = torch.Generator().manual_seed(0)
+    net, x = he_normal_(SimpleCNN((3, 4, 4), [4], 200, 2), 1.0, draw), torch.randn(7, 3, 4, 4, generator=draw)
+    hidden = net.dense(net.features(x, 1).permute(0, 2, 3, 1).flatten(1))
+    share = (hidden <= 0).all(0).double().mean().item()
+    assert 0 < share < 0.5 and experiment.dead_share(net, x, batch_size=3) == pytest.approx(share)
 
 
 def test_claims_come_out_either_way():

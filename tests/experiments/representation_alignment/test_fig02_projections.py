@@ -6,31 +6,11 @@ import pytest
 import torch
 
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
-from companion.studies.representation_alignment.fig02_projections import experiment, reading
+from companion.studies.representation_alignment.fig02_projections import design, experiment, reading
 from tests import judging
 
-PARAMETERS = {
-    "dataset": "digits", "points": 150, "layers": 2, "epochs": 4, "batch_size": 16, "rate": 0.001,
-    "checkpoints": [1, 4, 9], "seeds": 3,
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def table(computed):
-    return computed(experiment, PARAMETERS)
-
-
-SHARES = ("aligned-after", "real-labels")
-claims, outcomes = judging.of(reading, PARAMETERS)
-
-
-def with_shares(table, **shares):
-    """The table with made-up shares, which differ between seeds and panels."""
-    rows = table.copy()
-    for n, (panel, share) in enumerate(shares.items()):
-        chosen = (rows["kind"] == "share") & (rows["panel"] == panel)
-        rows.loc[chosen, "share"] = share + 0.001 * (n - 1) * (rows.loc[chosen, "seed"] - 1)
-    return rows
+PARAMETERS = judging.asked(reading)
+claims, outcomes = judging.of(reading)
 
 
 def test_chance_is_the_mean_over_shuffles():
@@ -47,40 +27,38 @@ def test_chance_is_the_mean_over_shuffles():
     assert experiment.chance(torch.eye(12)).sum() == pytest.approx(1)
 
 
-def test_shares_are_sums_and_the_last_epoch_is_the_panel(table):
+def test_shares_are_sums_and_the_last_epoch_is_the_panel(smoke):
+    table = smoke("representation_alignment/fig02_projections").table
     spectra = table[table["kind"] == "spectrum"]
     top = spectra[spectra["index"] <= 10].groupby(["seed", "panel"])["share"].sum().unstack()
     pd.testing.assert_frame_equal(reading.shares(table), top, check_names=False)
     epochs = table[table["kind"] == "epoch"]
-    assert set(epochs["epoch"]) == {0, 1, 4} and not epochs.duplicated(["seed", "epoch"]).any()
-    for epoch, panel in ((0, "c"), (4, "d")):
+    for epoch, panel in ((0, "c"), (PARAMETERS["epochs"], "d")):
         found = epochs[epochs["epoch"] == epoch].set_index("seed")["share"]
-        np.testing.assert_allclose(found, reading.shares(table)[panel])
-    assert epochs["accuracy"].between(0, 1).all()
+        np.testing.assert_allclose(found, top[panel])
 
 
 @pytest.mark.parametrize(
-    ("shares", "found"),
-    [
-        ({"a": 0.9, "c": 0.05, "d": 0.8}, dict.fromkeys(SHARES, HOLDS)),
-        ({"a": 0.3, "c": 0.4, "d": 0.2}, dict.fromkeys(SHARES, CONTRADICTED)),
-        ({"a": 0.51, "c": 0.49, "d": 0.5}, dict.fromkeys(SHARES, NO_EFFECT)),
-    ],
-)  # fmt: skip
-def test_claims_follow_the_shares(table, shares, found):
-    made = outcomes(with_shares(table, **shares))
-    assert {id: made[id] for id in found} == found
+    ("real", "after", "outcome"),
+    [(0.9, 0.8, HOLDS), (0.3, 0.2, CONTRADICTED), (0.51, 0.5, NO_EFFECT)],
+)
+def test_claims_follow_the_shares(real, after, outcome):
+    shares = {"a": real, "d": after}
+
+    def share(row):
+        return shares[row.panel] + row.noise
+
+    table = judging.rows(0.001, kind="share", top=design.TOP, seed=range(3), panel=[*shares], share=share)
+    found = outcomes(table)
+    assert found["real-labels"] == found["aligned-after"] == outcome
 
 
 @pytest.mark.parametrize(("times", "outcome"), [(1.0, HOLDS), (2.0, CONTRADICTED), (1.25, OPEN)])
-def test_uniform_labels_have_along_each_direction_what_chance_gives(table, times, outcome):
-    draw = np.random.default_rng(0)
-    chosen = (table["kind"] == "spectrum") & table["panel"].isin(["b", "c"])
-    parts = times * draw.chisquare(1, chosen.sum()) / (PARAMETERS["points"] - 1)
-    first = table["index"].eq(1) & chosen
-    rows = table.assign(
-        share=table["share"].mask(chosen, pd.Series(parts, table.index[chosen])).mask(first, 9.0)
-    )
-    many = pd.concat([rows.assign(seed=rows["seed"] + 3 * n) for n in range(9)])
-    made = claims(many)["uniform"]
-    assert made.outcome == outcome and made.what == "direction"
+def test_uniform_labels_have_along_each_direction_what_chance_gives(times, outcome):
+    def share(row):
+        return 9.0 if row.index == 1 else times * row.noise**2 / (PARAMETERS["points"] - 1)
+
+    about = {"kind": "spectrum", "seed": range(27), "panel": ["b", "c"], "index": range(1, 101)}
+    table = judging.rows(1.0, **about, share=share)
+    uniform = claims(table)["uniform"]
+    assert uniform.outcome == outcome and uniform.what == "direction"
