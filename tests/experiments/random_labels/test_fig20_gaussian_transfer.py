@@ -1,22 +1,13 @@
 """Figure 20: curves that only fall, rise and fall, only rise, on made-up tables."""
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from companion.claims import CONTRADICTED, HOLDS, OPEN
 from companion.studies.random_labels.fig20_gaussian_transfer import experiment, reading
-from companion.studies.random_labels.shared import gaussian_networks
 from tests import judging
-from tests.judging import QUIET
 
-PRINTED = {
-    "dimension_left": 10, "dimension": 30, "first_hidden": 2048, "hidden": 256, "inputs": 10_000,
-    "inputs_right": 2_000, "networks": 3, "groups": 1, "groups_right": 1, "rate": 0.5, "goal": 0.02,
-    "max_steps": 9,
-}  # fmt: skip
 SHAPES = {
     "left": lambda s: 2 - s,
     "middle": lambda s: 1 - (s - 0.5) ** 2,
@@ -38,7 +29,7 @@ def made_up(shapes=SHAPES, networks=6, noise=0.001, group=10):
     )  # fmt: skip
 
 
-outcomes = judging.of(reading, PRINTED)[1]
+outcomes = judging.of(reading)[1]
 
 
 def test_the_printed_shapes_hold():
@@ -63,39 +54,17 @@ def test_a_fall_that_cannot_be_seen_is_no_fall():
     assert outcomes(visible)["shapes-right"] == CONTRADICTED
 
 
-SMALL = {
-    "dimension": 5, "lowest": 1.0, "first_hidden": 24, "hidden": 12, "inputs": 20, "networks": 3,
-    "rate": 0.3, "goal": 0.05, "max_steps": 2000, "seed": 1,
-}  # fmt: skip
-
-
-compute = partial(experiment.compute, **SMALL, **QUIET)
-
-
 def test_networks_stop_one_by_one_and_the_others_do_not_notice():
-    table = compute()
+    job = experiment.jobs(judging.asked(reading, goal=0.05))[0]
+    table = judging.compute(job, inputs=20, max_steps=2000)
     one = table.groupby("network").first()
-    assert one.index.tolist() == [3, 4, 5]
     assert (one["converged"] == 1).all() and (one["loss"] < 0.05).all()
     assert one["steps"].nunique() > 1
     assert table["sigma"].iloc[:5].tolist() == pytest.approx(np.sqrt([1.0, 1.1, 1.2, 1.3, 1.4]))
     # Up to where the first one stops, none has left.
-    early = compute(max_steps=int(one["steps"].min()))
+    early = judging.compute(job, inputs=20, max_steps=int(one["steps"].min()))
     first = one["steps"].idxmin()
     kept = [frame[frame["network"] == first].reset_index(drop=True) for frame in (table, early)]
     pd.testing.assert_frame_equal(*kept)
     late = table[table["network"] != first].merge(early, on=["network", "index"])
     assert np.allclose(late["tau_start_x"], late["tau_start_y"], rtol=1e-6)
-
-
-def test_the_same_network_as_figure_4(monkeypatch):
-    # Equal widths and variances 0.1, 0.2, …: Figure 4's own computation on the same draws.
-    arguments = SMALL | {"lowest": 0.1, "first_hidden": 12}
-    same = {k: v for k, v in arguments.items() if k not in ("lowest", "first_hidden")}
-    generator = experiment.torch_stream
-    monkeypatch.setattr(experiment, "torch_stream", lambda seed, *names: generator(seed, "same"))
-    monkeypatch.setattr(gaussian_networks, "torch_stream", lambda seed, *names: generator(seed, "same"))
-    own = compute(lowest=0.1, first_hidden=12)
-    other = gaussian_networks.compute(**same, **QUIET)
-    assert own["steps"].tolist() == other["steps"].tolist()
-    assert own["tau"].to_numpy() == pytest.approx(other["tau"].to_numpy(), rel=1e-4)

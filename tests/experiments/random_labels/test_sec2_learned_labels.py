@@ -4,15 +4,13 @@ import pytest
 import torch
 
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
-from companion.runs import notebooks, parameters
 from companion.studies.random_labels.sec2_learned_labels import design, experiment, reading
 from tests import judging
-from tests.judging import QUIET
 
-PARAMETERS = parameters.resolve(notebooks.find("random_labels/sec2_learned_labels"), "smoke")
+PARAMETERS = judging.asked(reading)
 STARTS = design.starts(PARAMETERS["upstream_epochs"])
 EARLY, LEARNED = STARTS[2:]
-_, outcomes = judging.of(reading, PARAMETERS)
+_, outcomes = judging.of(reading)
 
 
 def table(fitted=(20, 100), **gains):
@@ -31,28 +29,26 @@ def table(fitted=(20, 100), **gains):
 
 def test_the_layers_handed_on_are_those_of_the_interruption(monkeypatch):
     """Their weights, scaled back, and none of a later step; the dense layers are the fresh start's."""
-    handed, interrupted = {}, {}
+    handed, interrupted = [], []
     fit, curve = experiment.fit, experiment.learning_curve
 
     def watched_fit(net, *arguments, on, **named):
         def and_note(step, net):
-            interrupted[step] = net.convs[0].weight.detach().clone()
+            interrupted.append(net.convs[0].weight.detach().clone())
             on(step, net)
 
         return fit(net, *arguments, on=and_note, **named)
 
     def watched_curve(net, *arguments, **named):
-        handed[len(handed)] = {name: value.clone() for name, value in net.state_dict().items()}
+        handed.append({name: value.clone() for name, value in net.state_dict().items()})
         return curve(net, *arguments, **named)
 
     monkeypatch.setattr(experiment, "fit", watched_fit)
     monkeypatch.setattr(experiment, "learning_curve", watched_curve)
-    arguments = {name: value for name, value in PARAMETERS.items() if name != "seeds"}
-    rows = experiment.compute(**arguments, seed=1, **QUIET)
-    assert rows.groupby("start").size().to_dict() == dict.fromkeys(STARTS, 3)
-    fresh, computed, early, learned = handed.values()
+    judging.compute(experiment.jobs(PARAMETERS)[0])
+    fresh, computed, early, learned = handed
     cosine = torch.nn.functional.cosine_similarity
-    for net, weight in zip((early, learned), interrupted.values(), strict=True):
+    for net, weight in zip((early, learned), interrupted, strict=True):
         assert cosine(net["convs.0.weight"].flatten(), weight.flatten(), dim=0) > 1 - 1e-6
         assert torch.equal(net["dense.weight"], fresh["dense.weight"])
     assert torch.equal(computed["head.weight"], fresh["head.weight"])

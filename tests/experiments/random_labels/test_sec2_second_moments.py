@@ -5,11 +5,8 @@ import pytest
 import torch
 
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
-from companion.runs import notebooks, parameters
 from companion.studies.random_labels.sec2_second_moments import design, experiment, reading
 from tests import judging
-
-PARAMETERS = parameters.resolve(notebooks.find("random_labels/sec2_second_moments"), "smoke")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +52,7 @@ def table(**gains):
     )  # fmt: skip
 
 
-_, outcomes = judging.of(reading, PARAMETERS)
+_, outcomes = judging.of(reading)
 
 
 def test_alignment_is_what_helps():

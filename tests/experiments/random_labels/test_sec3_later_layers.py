@@ -7,11 +7,10 @@ import torch
 
 from alignbook.training.nets import SimpleCNN
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
-from companion.runs import notebooks, parameters
 from companion.studies.random_labels.sec3_later_layers import design, experiment, reading
 from tests import judging
 
-PARAMETERS = parameters.resolve(notebooks.find("random_labels/sec3_later_layers"), "smoke")
+PARAMETERS = judging.asked(reading)
 SCALES = [0.5, 1.0, 2.0, 4.0]
 
 
@@ -58,7 +57,7 @@ def table(slopes, known=1.0):
     return pd.concat([upstream, curves])
 
 
-_, outcomes = judging.of(reading, PARAMETERS)
+_, outcomes = judging.of(reading)
 
 
 def test_later_layers_hurt():

@@ -1,3 +1,7 @@
+"""Tables 1 to 7: the filters that training starts from, and statements on the printed accuracies."""
+
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,18 +11,9 @@ from companion.claims import CONTRADICTED, NO_EFFECT, NOT_RUN
 from companion.studies.random_labels.tab01_covariance_init import experiment as tab01, reading
 from tests import judging
 
-PARAMETERS = dict(
-    dataset="photos", initialisations=["f1", "sampled", "smallest", "pretrained"], layers=[1, 3],
-    iterations=[2, 3], train_images=40, test_images=20, pretrain_images=30, pretrain_epochs=1,
-    pretrain_rate=0.002, learning_rate=0.002, batch_size=10, schedule="thirds", init_scale=1.0,
-    filter_scale="unit", centred=True, patch_stride=3, first_number=1, padding="same", pool="same",
-    precision="float32", variation_seeds=0, pretraining=["plain"], seeds=2,
-)  # fmt: skip
+CPU = torch.device("cpu")
+PARAMETERS = judging.asked(reading)
 CELL = ["initialisation", "layers", "iterations"]
-
-
-def run(job):
-    return judging.compute(job).assign(unit=job.name, seed=job.arguments["seed"])
 
 
 def as_printed(shift=0.0, seeds=3, noise=1e-3, draw=0, fitted=1.0):
@@ -37,30 +32,34 @@ def as_printed(shift=0.0, seeds=3, noise=1e-3, draw=0, fitted=1.0):
     return pd.concat(made, ignore_index=True)
 
 
-claims, outcomes = judging.of(reading, PARAMETERS)[:2]
+claims, outcomes = judging.of(reading)
+
+
+def filters(net):
+    return [conv.weight.detach().flatten(1).clone() for conv in net.convs]
 
 
 @pytest.fixture
 def trained(monkeypatch):
-    """What training starts from: one (filters of the three layers, labels) per call of ``fit``, in order."""
+    """Of each call of ``fit``: filters of the three layers at ``start`` and ``end``, ``rate``, ``labels``."""
     calls, fit = [], tab01.fit
 
     def recorded(net, x, y, **settings):
-        calls.append(([conv.weight.detach().flatten(1).clone() for conv in net.convs], y.clone()))
-        return fit(net, x, y, **settings)
+        call = SimpleNamespace(start=filters(net), rate=settings["learning_rate"], labels=y.clone())
+        fit(net, x, y, **settings)
+        call.end = filters(net)
+        calls.append(call)
+        return net
 
     monkeypatch.setattr(tab01, "fit", recorded)
     return calls
 
 
 def directions(x, net, layer):
-    covariance = np.cov(_patches(net.features(x, layer)), bias=True)
+    """Eigenvectors of the covariance of the patches that ``layer`` sees, largest eigenvalue first."""
+    patches = torch.nn.functional.unfold(net.features(x, layer).detach(), 3, stride=3)
+    covariance = np.cov(patches.transpose(0, 1).flatten(1).double().numpy(), bias=True)
     return torch.from_numpy(np.linalg.eigh(covariance)[1][:, ::-1].T.copy()).float()
-
-
-def _patches(maps):
-    patches = torch.nn.functional.unfold(maps.detach(), 3, stride=3)
-    return patches.transpose(0, 1).flatten(1).double().numpy()
 
 
 @pytest.mark.parametrize(
@@ -75,50 +74,70 @@ def _patches(maps):
     ],
 )
 def test_training_starts_from_the_tables_filters(trained, name, number, first, tau):
-    values = PARAMETERS | {"initialisations": [name], "layers": [2], "iterations": [2], "seeds": 1}
-    values |= {"first_number": number}
-    plain, job = tab01.jobs(values | {"filter_scale": "raw", "train_images": 200})
-    run(plain), run(job)
-    (standard, _), (filters, labels) = trained
-    images = tab01._images(0, job.arguments, torch.device("cpu"))
+    values = PARAMETERS | {"initialisations": [name], "layers": [2], "iterations": [2], "pretraining": []}
+    values |= {"first_number": number, "filter_scale": "raw", "train_images": 200}
+    for job in tab01.jobs(values):
+        judging.compute(job)
+    standard, computed = trained
+    images = tab01._images(0, job.arguments, CPU)
     net = tab01._network(images, 0, "network", job.arguments)
-    assert torch.equal(labels, images["y"]) and torch.equal(filters[2], standard[2])
+    assert torch.equal(computed.labels, images["y"]) and torch.equal(computed.start[2], standard.start[2])
     for layer in range(2):
         wanted = directions(images["x"], net, layer)[first[layer] :][:4] * torch.tensor(tau)[:, None]
-        overlap = (filters[layer][:4] @ wanted.T) / torch.tensor(tau) ** 2
+        overlap = (computed.start[layer][:4] @ wanted.T) / torch.tensor(tau) ** 2
         assert torch.allclose(overlap.abs(), torch.eye(4), atol=0.02)
         with torch.no_grad():
-            net.convs[layer].weight.copy_(filters[layer].reshape(net.convs[layer].weight.shape))
+            net.convs[layer].weight.copy_(computed.start[layer].reshape(net.convs[layer].weight.shape))
 
 
 def test_pretraining_sees_random_labels_and_hands_over_its_filters(trained):
-    values = PARAMETERS | {"initialisations": ["pretrained"], "iterations": [2], "seeds": 1}
-    values |= {"learning_rate": 0.02, "pretrain_images": 300, "pretrain_epochs": 1}
-    plain, job = tab01.jobs(values)
-    run(plain), run(job)
-    (standard, real), (source, random), (one, _), (three, labels) = trained
-    images = tab01._images(0, job.arguments, torch.device("cpu"), 300)
-    assert torch.equal(labels, real) and torch.equal(labels, images["y"])
-    assert len(random) == 300 and np.bincount(random).min() > 10
+    values = PARAMETERS | {"initialisations": ["pretrained"], "layers": [1, 3], "iterations": [2]}
+    values |= {"pretraining": [], "learning_rate": 0.02, "pretrain_images": 300}
+    for job in tab01.jobs(values):
+        judging.compute(job)
+    standard, source, one, three = trained
+    images = tab01._images(0, job.arguments, CPU, 300)
+    assert torch.equal(three.labels, images["y"]) and torch.equal(standard.labels, images["y"])
+    assert len(source.labels) == 300 and np.bincount(source.labels).min() > 10
     # Layer 1 of both is the same, trained, as long as before; what is not handed over starts as elsewhere.
-    assert torch.equal(one[0], three[0]) and not torch.equal(three[0], source[0])
-    assert [torch.equal(a, b) for a, b in zip(one, standard, strict=True)] == [False, True, True]
-    for before, after, other in zip(source, three, standard, strict=True):
+    assert torch.equal(one.start[0], three.start[0]) and not torch.equal(three.start[0], source.start[0])
+    pairs = zip(one.start, standard.start, strict=True)
+    assert [torch.equal(*pair) for pair in pairs] == [False, True, True]
+    for before, after, other in zip(source.start, three.start, standard.start, strict=True):
         assert after.norm() == pytest.approx(before.norm().item(), rel=0.02)  # biases have a small part
         assert not torch.allclose(after, other, atol=1e-3)
 
 
+def test_layers_are_handed_over_as_they_are_or_scaled_back(trained):
+    jobs = {job.name: job for job in tab01.jobs(PARAMETERS)}
+    job = jobs["table7-rate__pretrained-seed0"]
+    table = judging.compute(job, layers=[3], iterations=[1], rescaled=[False, True], pretrain_rate=0.05)
+    source, as_they_are, scaled = trained
+    assert source.rate == 0.05 and as_they_are.rate == scaled.rate == PARAMETERS["learning_rate"]
+    assert table["rescaled"].tolist() == [False, True]
+    for start, end, plain, back in zip(
+        source.start, source.end, as_they_are.start, scaled.start, strict=True
+    ):
+        torch.testing.assert_close(plain, end, rtol=0, atol=0)
+        ratio = start.norm() / end.norm()
+        assert abs(ratio - 1) > 1e-4
+        # Biases are scaled with their weights and have a small part in the norm.
+        torch.testing.assert_close(back, end * ratio, rtol=5e-3, atol=1e-6)
+
+
+def test_at_the_pages_own_rate_and_scaled_back_nothing_differs_from_table_7():
+    jobs = {job.name: job for job in tab01.jobs(PARAMETERS)}
+    plain = judging.compute(jobs["pretrained-seed0"])
+    same = judging.compute(jobs["table7-unscaled__pretrained-seed0"], rescaled=[True])
+    pd.testing.assert_frame_equal(same.drop(columns=["rescaled", "random_labels"]), plain)
+
+
 def test_training_and_pretraining_images_are_disjoint_and_paired_over_initialisations():
-    protocol = PARAMETERS | {"train_images": 900, "test_images": 20}
-    cpu = torch.device("cpu")
-    alone = tab01._images(0, protocol, cpu)
-    both = tab01._images(0, protocol, cpu, 1000)
-    assert torch.equal(alone["x"], both["x"])
-    assert torch.equal(alone["test_x"], both["test_x"])
-    train = {image.numpy().tobytes() for image in both["x"]}
-    pretrain = {image.numpy().tobytes() for image in both["pretrain_x"]}
-    assert len(train) > 800
-    assert not train & pretrain
+    protocol = PARAMETERS | {"train_images": 900}
+    alone, both = (tab01._images(0, protocol, CPU, pretrain) for pretrain in (0, 1000))
+    assert torch.equal(alone["x"], both["x"]) and torch.equal(alone["test_x"], both["test_x"])
+    train, other = ({image.numpy().tobytes() for image in both[part]} for part in ("x", "pretrain_x"))
+    assert len(train) > 800 and not train & other
 
 
 def test_the_papers_own_numbers_hold_but_for_two():
@@ -147,9 +166,5 @@ def test_variations_are_no_cells_of_the_tables():
     table = as_printed()
     both = pd.concat([table, table.assign(pool="valid", train=0.0)], ignore_index=True)
     assert outcomes(both) == outcomes(table)
-    pd.testing.assert_frame_equal(reading.jobs_with(both, PARAMETERS)[table.columns], table)
-    assert len(reading.jobs_with(both, PARAMETERS, pool="valid")) == len(table)
-    assert reading.jobs_with(both, PARAMETERS, pool="valid", precision="bfloat16").empty
     varied = reading.accuracies(both, PARAMETERS, pool="valid")
     assert (varied.xs("train", axis=1, level="part") == 0).all(axis=None)
-    assert outcomes(both.assign(pool="same")) != outcomes(table)  # the same parameters, other accuracies

@@ -9,7 +9,6 @@ import torch
 
 from companion.claims import CONTRADICTED, HOLDS
 from companion.over_seeds import at
-from companion.runs import notebooks, parameters
 from companion.studies.random_labels.tabd1_eigenvectors import (
     design,
     directions,
@@ -20,19 +19,18 @@ from companion.studies.random_labels.tabd1_eigenvectors import (
 from tests import judging
 from tests.judging import QUIET
 
-ASKED = {"ratios": [1.1, 11.0], "samples": [100, 1000], "size": 5}
-
 
 def test_halves_are_disjoint_and_products_those_of_their_eigenvectors(monkeypatch):
-    seen = []
-    covariance = experiment.patch_covariance
-    monkeypatch.setattr(
-        experiment, "patch_covariance", lambda x, size: seen.append(x) or covariance(x, size=size)
-    )
+    seen, covariance = [], experiment.patch_covariance
+
+    def watched(x, size):
+        seen.append(x)
+        return covariance(x, size=size)
+
+    monkeypatch.setattr(experiment, "patch_covariance", watched)
     table = experiment.split(dataset="photos", size=2, images=30, seed=3, **QUIET)
     assert [len(x) for x in seen] == [30, 30]
     assert len(torch.cat(seen).flatten(1).unique(dim=0)) == 60
-    assert table["index"].tolist() == list(range(1, 13))
     vectors = []
     for x, column in zip(seen, ("variance", "variance_other"), strict=True):
         values, basis = np.linalg.eigh(covariance(x, size=2).cov)
@@ -43,8 +41,6 @@ def test_halves_are_disjoint_and_products_those_of_their_eigenvectors(monkeypatc
     best = np.abs(vectors[0].T @ vectors[1]).max(1)
     assert 1 - table["partner"].to_numpy() == pytest.approx(best, abs=1e-12)
     assert (best > products + 0.1).any()  # some change places
-    with pytest.raises(ValueError, match="two halves"):
-        experiment.split(dataset="photos", size=2, images=10**6, seed=3, **QUIET)
 
 
 @pytest.mark.parametrize(("ratio", "samples"), [(1.1, 5), (2.0, 30), (11.0, 100)])
@@ -67,7 +63,6 @@ def test_simulated_angles_and_their_limits():
     assert cells["exact"][11.0, 100000] == pytest.approx(cells["fisher"][11.0, 100000], rel=1e-3)
     lost = np.pi / math.sqrt(12)  # uniform on half a turn
     assert cells["exact"][1.1, 5] == pytest.approx(lost, rel=0.05) and cells["fisher"][1.1, 5] > 3 * lost
-    assert (at(table, kind="direction").groupby(["ratio", "samples"]).size() == 50).all()
 
 
 def test_which_optimisers_keep_the_symmetry():
@@ -112,7 +107,7 @@ def made_up(shift=0.0, least=0.98, scale=1.0):
     )
 
 
-judged = judging.of(reading, ASKED)[1]
+judged = judging.of(reading)[1]
 
 
 def test_printed_products_and_eigenvalues_hold():
@@ -144,17 +139,10 @@ def test_the_optimisers_are_judged():
 
 
 def test_angles_are_judged_where_the_information_is_the_papers():
-    book = notebooks.find("random_labels/tabd1_eigenvectors")
-    quick = parameters.resolve(book, "quick")
-    cells = [tuple(case.given.values()) for case in reading.diagonal(quick)]
+    cells = [tuple(case.given.values()) for case in reading.diagonal(judging.asked(reading, "quick"))]
     assert cells == [(1.1, 100000), (1.35, 10000), (2.51, 1000), (11.0, 100)]
-    table = pd.concat(
-        [
-            experiment.angles_of(ratios=[1.1, 11.0], samples=[100, 1000], repeats=2000, seed=s, **QUIET)
-            .assign(seed=s)
-            for s in range(4)
-        ]
-    )  # fmt: skip
+    given = {"ratios": [1.1, 11.0], "samples": [100, 1000], "repeats": 2000}
+    table = pd.concat(experiment.angles_of(**given, seed=s, **QUIET).assign(seed=s) for s in range(4))
     found = judged(table)
     assert found["spread"] == found["lost-near-1"] == HOLDS
     swapped = table.assign(ratio=table["ratio"].map({1.1: 11.0, 11.0: 1.1}))
