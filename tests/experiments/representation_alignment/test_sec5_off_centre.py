@@ -6,11 +6,9 @@ import pytest
 import torch
 
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
-from companion.runs import notebooks, parameters
 from companion.studies.representation_alignment.sec5_off_centre import experiment, reading
 from tests import judging
 
-PARAMETERS = parameters.resolve(notebooks.find("representation_alignment/sec5_off_centre"), "smoke")
 N = 80
 
 
@@ -61,7 +59,7 @@ def table(kept, centred, steps=64.0):
     return pd.DataFrame(rows).sample(frac=1, random_state=0)
 
 
-_, outcomes = judging.of(reading, PARAMETERS)
+_, outcomes = judging.of(reading)
 
 
 def test_features_that_are_off_centre():

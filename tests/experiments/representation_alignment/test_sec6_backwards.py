@@ -43,7 +43,7 @@ def table():
     )
 
 
-_, outcomes = judging.of(reading, {})
+_, outcomes = judging.of(reading)
 
 
 def test_the_curve_gives_the_loss(table):

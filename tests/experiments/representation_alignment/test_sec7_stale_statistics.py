@@ -8,11 +8,9 @@ import torch
 from torch import nn
 
 from companion.claims import HOLDS, NO_EFFECT
-from companion.runs import notebooks, parameters
 from companion.studies.representation_alignment.sec7_stale_statistics import design, experiment, reading
 from tests import judging
 
-PARAMETERS = parameters.resolve(notebooks.find("representation_alignment/sec7_stale_statistics"), "smoke")
 CPU = torch.device("cpu")
 
 
@@ -58,7 +56,7 @@ def table(kept, alone, fair, probe=0.0):
     return pd.concat(tables)
 
 
-_, outcomes = judging.of(reading, PARAMETERS)
+_, outcomes = judging.of(reading)
 
 
 def test_statistics_explain_the_loss():
