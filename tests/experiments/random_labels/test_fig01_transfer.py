@@ -51,14 +51,14 @@ def test_the_area_is_a_mean_over_epochs():
 
 
 def test_runs_share_all_but_pre_training():
-    job = experiment.jobs(judging.asked(reading))[0]
+    job = experiment.jobs(judging.given("random_labels/fig01_transfer"))[0]
     table = judging.compute(job, upstream_epochs=0)
     curves = [table[table["start"] == start].drop(columns="start") for start in ("pretrained", "scratch")]
     pd.testing.assert_frame_equal(*(curve.reset_index(drop=True) for curve in curves))
 
 
 def test_side_by_side_only_rounding_differs():
-    jobs = experiment.jobs(judging.asked(reading, seeds=8, together=2))
+    jobs = experiment.jobs(judging.given("random_labels/fig01_transfer", seeds=8, together=2))
     (job, _) = [job for job in jobs if job.compute is experiment.compute_together]
     given = {name: value for name, value in job.arguments.items() if name != "seeds"}
     alone = [experiment.compute(**given, **QUIET, seed=seed).assign(seed=seed) for seed in (6, 7)]

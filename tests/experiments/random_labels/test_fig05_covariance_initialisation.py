@@ -21,7 +21,9 @@ def made_up(gains, seeds=12, noise=0.002, known=1.0):
     return shifts.merge(pd.DataFrame({"epoch": [0, 1, 4]}), how="cross")
 
 
-_, outcomes = judging.of(reading, judging.asked(reading, labels=["random"]))
+_, outcomes = judging.of(
+    reading, judging.given("random_labels/fig05_covariance_initialisation", labels=["random"])
+)
 
 
 def trained():
@@ -81,7 +83,9 @@ def test_draws_have_the_covariance_of_the_filters():
 
 
 def test_a_run_by_itself_has_a_covariance_of_its_own_and_all_else_as_it_was():
-    job = experiment.jobs(judging.asked(reading, labels=["random"]))[0]
+    job = experiment.jobs(judging.given("random_labels/fig05_covariance_initialisation", labels=["random"]))[
+        0
+    ]
     both, alone = (judging.compute(job, runs=runs) for runs in ([1, 2], [2]))
     both = both[both["seed"] == 2].reset_index(drop=True)
     drawn = both["start"] == "covariance"

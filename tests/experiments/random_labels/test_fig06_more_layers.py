@@ -33,7 +33,7 @@ def test_the_first_layers_are_handed_on(column):
     assert {name for name in one if not torch.equal(one[name], other[name])} == {"head.weight", "head.bias"}
 
 
-PARAMETERS = judging.asked(reading, labels=["random", "real"])
+PARAMETERS = judging.given("random_labels/fig06_more_layers", labels=["random", "real"])
 
 
 def made_up(rises, seeds=range(5), columns=tuple(design.COLUMNS)):
@@ -83,7 +83,7 @@ def test_what_larger_weights_gain_comes_out_either_way():
 
 
 def test_what_no_layer_is_handed_on_to_does_not_depend_on_pre_training():
-    job = experiment.jobs(judging.asked(reading))[0]
+    job = experiment.jobs(judging.given("random_labels/fig06_more_layers"))[0]
     tables = [judging.compute(job, upstream_epochs=epochs) for epochs in (0, 1)]
     scratch, other = (table[table["layers"] == 0] for table in tables)
     pd.testing.assert_frame_equal(scratch, other)
@@ -91,7 +91,9 @@ def test_what_no_layer_is_handed_on_to_does_not_depend_on_pre_training():
 
 
 def test_side_by_side_only_rounding_differs():
-    jobs = {job.name: job for job in experiment.jobs(judging.asked(reading, seeds=4))}
+    jobs = {
+        job.name: job for job in experiment.jobs(judging.given("random_labels/fig06_more_layers", seeds=4))
+    }
     together = judging.compute(jobs["vgg-together-seed3"])
     alone = experiment.compute(**jobs["vgg-together-seed3"].arguments, **judging.QUIET)
     # Of 20 images none, or one whose two largest logits are alike, is counted differently.
@@ -99,7 +101,7 @@ def test_side_by_side_only_rounding_differs():
 
 
 def test_size_and_directions_of_pretrained_weights_are_taken_apart(monkeypatch):
-    asked = judging.asked(reading, epoch_share=0.05, resnet_layers=[0, 5])
+    asked = judging.given("random_labels/fig06_more_layers", epoch_share=0.05, resnet_layers=[0, 5])
     jobs = {job.name: job for job in experiment.jobs(asked)}
     nets = []
 

@@ -6,7 +6,7 @@ from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.studies.random_labels.fig07_activations import experiment, reading
 from tests import judging
 
-PARAMETERS = judging.asked(reading, labels=["random"], cnn_convolutions=[1])
+PARAMETERS = judging.given("random_labels/fig07_activations", labels=["random"], cnn_convolutions=[1])
 TASK = {"of": "curve", "seed": range(4), "step": [0, 64, 1000]}  # before, at the switch, in the end
 
 

@@ -9,7 +9,7 @@ from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
 from companion.studies.random_labels.fig08_width import experiment, reading
 from tests import judging
 
-PARAMETERS = judging.asked(reading, labels=["random"], dense_units=[8, 64])
+PARAMETERS = judging.given("random_labels/fig08_width", labels=["random"], dense_units=[8, 64])
 
 
 def made_up(gaps, dead=(0.0, 0.0), seeds=4, side=16):

@@ -14,7 +14,7 @@ from companion.studies.random_labels.shared import sweep_analysis as analysis, s
 from tests import judging
 
 FACTORS = {"seed": [0, 1, 2], "scale": (0.5, 2.0), "classes": [2, 5, 10, 25, 50], "filters": [8, 16]}
-JOB = experiment.jobs(judging.asked(reading))[0]
+JOB = experiment.jobs(judging.given("random_labels/fig12_sweeps"))[0]
 
 
 @pytest.mark.parametrize("count", [1, 7, 12, 15])

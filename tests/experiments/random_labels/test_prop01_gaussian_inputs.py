@@ -10,7 +10,7 @@ from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.studies.random_labels.prop01_gaussian_inputs import design, experiment, reading
 from tests import judging
 
-SMOKE = judging.asked(reading)
+SMOKE = judging.given("random_labels/prop01_gaussian_inputs")
 BROKEN = {"exponentiated", "stretched", "shifted"}
 judged = judging.of(reading)[0]
 

@@ -7,7 +7,7 @@ from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.studies.random_labels.sec2_learned_labels import design, experiment, reading
 from tests import judging
 
-PARAMETERS = judging.asked(reading)
+PARAMETERS = judging.given("random_labels/sec2_learned_labels")
 STARTS = design.starts(PARAMETERS["upstream_epochs"])
 EARLY, LEARNED = STARTS[2:]
 _, outcomes = judging.of(reading)

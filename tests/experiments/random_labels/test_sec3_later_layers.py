@@ -10,7 +10,7 @@ from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.studies.random_labels.sec3_later_layers import design, experiment, reading
 from tests import judging
 
-PARAMETERS = judging.asked(reading)
+PARAMETERS = judging.given("random_labels/sec3_later_layers")
 SCALES = [0.5, 1.0, 2.0, 4.0]
 
 

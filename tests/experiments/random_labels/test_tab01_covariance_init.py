@@ -12,7 +12,7 @@ from companion.studies.random_labels.tab01_covariance_init import experiment as 
 from tests import judging
 
 CPU = torch.device("cpu")
-PARAMETERS = judging.asked(reading)
+PARAMETERS = judging.given("random_labels/tab01_covariance_init")
 CELL = ["initialisation", "layers", "iterations"]
 
 

@@ -9,7 +9,7 @@ from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
 from companion.studies.representation_alignment.fig02_projections import design, experiment, reading
 from tests import judging
 
-PARAMETERS = judging.asked(reading)
+PARAMETERS = judging.given("representation_alignment/fig02_projections")
 claims, outcomes = judging.of(reading)
 
 

@@ -11,7 +11,9 @@ from companion.studies.representation_alignment.fig06_architectures import desig
 from companion.studies.representation_alignment.shared import alignment_grid
 from tests import judging
 
-PARAMETERS = judging.asked(reading, datasets=["mnist"], optimisers=["adam", "slow sgd"])
+PARAMETERS = judging.given(
+    "representation_alignment/fig06_architectures", datasets=["mnist"], optimisers=["adam", "slow sgd"]
+)
 claims, outcomes = judging.of(reading, PARAMETERS)
 
 

@@ -9,7 +9,7 @@ from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.studies.representation_alignment.fig07_layers import experiment, reading
 from tests import judging
 
-PARAMETERS = judging.asked(reading)
+PARAMETERS = judging.given("representation_alignment/fig07_layers")
 claims, outcomes = judging.of(reading)
 
 

@@ -18,7 +18,7 @@ _, outcomes = judging.of(reading)
 
 
 def test_the_transferred_representation_is_the_trained_one():
-    job = fig10.jobs(judging.asked(reading))[0]
+    job = fig10.jobs(judging.given("representation_alignment/fig10_peaks_alignment"))[0]
     rows = judging.compute(job, max_epochs=3, checkpoints=[3], window=3).assign(seed=0)
     assert rows.loc[rows["kind"] == "training", "epoch"].item() == 3
     last = rows[(rows["kind"] == "checkpoint") & (rows["epoch"] == 3)].set_index("task")["area"]

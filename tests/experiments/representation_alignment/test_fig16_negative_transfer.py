@@ -67,7 +67,7 @@ def test_what_comes_out_of_the_falls(table, found):
 
 def test_falls_are_those_computed_by_hand():
     table = made_up()
-    found = reading.falls(table, judging.asked(reading), "area")
+    found = reading.falls(table, judging.given("representation_alignment/fig16_negative_transfer"), "area")
     assert found.shape == (6, 6)
     rows = table[(table["kind"] == "area") & (table["seed"] == 2) & (table["target"] == "coarse")]
     area = rows.set_index("start")["area"]

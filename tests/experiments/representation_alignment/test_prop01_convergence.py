@@ -8,7 +8,7 @@ from companion.claims import CONTRADICTED, HOLDS
 from companion.studies.representation_alignment.prop01_convergence import experiment, reading
 from tests import judging
 
-PARAMETERS = judging.asked(reading, width=80)
+PARAMETERS = judging.given("representation_alignment/prop01_convergence", width=80)
 
 
 @pytest.fixture(scope="module")
