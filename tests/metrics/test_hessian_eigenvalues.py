@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.utils import parameters_to_vector
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from alignbook.metrics import hessian_eigenvalues
 from tests import dense
+from tests.memory import Largest
 
 cross_entropy = nn.functional.cross_entropy
 
@@ -68,31 +68,18 @@ def test_one_batch_takes_the_loss_as_it_is_and_several_refuse_a_sum():
         hessian_eigenvalues(model, total, inputs, targets, k=6, batch_size=10)
 
 
-class Largest(TorchDispatchMode):
-    """Entries of the largest tensor that an operation makes."""
-
-    size = 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
-        result = function(*arguments, **(keywords or {}))
-        for tensor in result if isinstance(result, list | tuple) else [result]:
-            if isinstance(tensor, torch.Tensor):
-                self.size = max(self.size, tensor.numel())
-        return result
-
-
 def test_no_tensor_grows_with_the_number_of_batches():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(1, 100), nn.Tanh(), nn.Linear(100, 4)).double()
     largest = []
     for n in (20, 80):
         inputs, targets = case(n, (1,))
-        with Largest() as seen:
+        with Largest(inputs, targets) as seen:
             hessian_eigenvalues(
                 model, cross_entropy, inputs, targets, k=2, batch_size=20, basis=12, max_products=14
             )
-        largest.append(seen.size)
-    assert largest[0] == largest[1] < 80 * 100
+        largest.append(seen.bytes)
+    assert largest[0] == largest[1] < 8 * 80 * 100
 
 
 def test_a_saddle_with_more_negative_curvature():

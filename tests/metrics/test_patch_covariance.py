@@ -8,9 +8,9 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from alignbook.metrics import patch_covariance
+from tests.memory import Largest
 
 module = importlib.import_module("alignbook.metrics.patch_covariance")
 
@@ -66,30 +66,14 @@ def test_large_mean_costs_no_accuracy():
     np.testing.assert_allclose(patch_covariance(x).cov, centred.cov, atol=1e-8)
 
 
-class Sizes(TorchDispatchMode):
-    """Bytes of the largest new memory that an operation takes."""
-
-    def __init__(self, images):
-        super().__init__()
-        self.known, self.largest = {images.untyped_storage().data_ptr()}, 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
-        result = function(*arguments, **(keywords or {}))
-        for tensor in result if isinstance(result, list | tuple) else [result]:
-            storage = tensor.untyped_storage()
-            if storage.data_ptr() not in self.known:
-                self.largest = max(self.largest, storage.nbytes())
-        return result
-
-
 @pytest.mark.parametrize("stride", [1, 2])
 def test_memory_is_bounded_whatever_the_number_of_images(stride):
     x = torch.randn(10, 3, 32, 32)
     many = x.expand(300, 10, 3, 32, 32).reshape(-1, 3, 32, 32)
-    with Sizes(many) as sizes:
+    with Largest(many) as seen:
         result = patch_covariance(many, stride=stride)
     assert result.count == 3000 * (30 if stride == 1 else 15) ** 2
-    assert module.BLOCK * 8 / 2 < sizes.largest <= module.BLOCK * 8 < many.nbytes
+    assert module.BLOCK * 8 / 2 < seen.bytes <= module.BLOCK * 8 < many.nbytes
     np.testing.assert_allclose(result.cov, patch_covariance(x, stride=stride).cov, rtol=1e-10)
 
 

@@ -3,7 +3,6 @@
 import copy
 import random
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,22 +18,9 @@ from alignbook.probing.data import Data
 from alignbook.probing.network import Network
 from alignbook.probing.task import Task
 from tests import dense
+from tests.networks import CLASSES, Language, N, Segments, mlp, tokens, vectors
 
-N, CLASSES, WORDS = 24, 3, 11
 QUICK = ["curvature", "tangent", "initialisation"]
-
-
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(0)
-
-
-def vectors():
-    return torch.randn(N, 6), torch.arange(N) % CLASSES
-
-
-def mlp():
-    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, CLASSES))
 
 
 @pytest.mark.parametrize(
@@ -130,31 +116,10 @@ def test_a_loss_of_every_example_is_one_line():
         alignbook.probe(mlp(), *vectors(), loss=nn.CrossEntropyLoss(reduction="none"))
 
 
-class Language(nn.Module):
-    """A causal language model as Hugging Face has them: words' numbers in, ``.loss`` and ``.logits`` out."""
-
-    def __init__(self):
-        super().__init__()
-        self.words, self.block, self.head = (
-            nn.Embedding(WORDS, 8),
-            nn.GRU(8, 8, batch_first=True),
-            nn.Linear(8, WORDS),
-        )
-
-    def forward(self, input_ids, labels=None):
-        logits, loss = self.head(self.block(self.words(input_ids))[0]), None
-        if labels is not None:
-            loss = functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
-        return SimpleNamespace(logits=logits, loss=loss)
-
-
 def test_a_language_model_is_asked_as_its_own_loss_asks_it():
-    ids = torch.randint(0, WORDS, (N, 7))
-    labels = torch.where(torch.rand(N, 7) < 0.3, -100, ids)
-    net = Language()
-    found = alignbook.probe(
-        net, {"input_ids": ids, "labels": labels, "idx": torch.arange(N)}, without=["curvature"]
-    )
+    net, data = Language(), tokens()
+    ids, labels = data.values()
+    found = alignbook.probe(net, {**data, "idx": torch.arange(N)}, without=["curvature"])
     assert found.network["network"]["loss"] == pytest.approx(net(ids, labels).loss.item(), rel=1e-5)
     for form in ((ids, labels), ({"input_ids": ids}, labels)):  # the loss is the same, however they come
         again = alignbook.probe(net, form, without=[*QUICK, "slice", "features"])
@@ -166,15 +131,6 @@ def test_a_language_model_is_asked_as_its_own_loss_asks_it():
     assert {"words", "block", "head"} == set(found.tables["tangent"]["layer"])
     assert found.tables["tangent"].query("layer == 'block'")["parameter"].nunique() == 2
     assert set(found.left_out) == {"filters", "curvature", "deviation"}
-
-
-class Segments(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body, self.head = nn.Conv2d(3, 6, 3, stride=2, padding=1), nn.Conv2d(6, CLASSES, 1)
-
-    def forward(self, x):
-        return {"out": functional.interpolate(self.head(self.body(x).relu()), x.shape[2:]), "aux": x}
 
 
 def test_segmentation_is_measured_at_the_positions_that_are_drawn():

@@ -23,11 +23,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 N, CLASSES = 24, 3
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(0)
-
-
 def images(side=8, channels=3):
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(N, channels, side, side, generator=generator)

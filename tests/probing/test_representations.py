@@ -15,7 +15,6 @@ N, WIDTH = 60, 6
 
 @pytest.fixture
 def net():
-    torch.manual_seed(0)
     return nn.Sequential(nn.Linear(WIDTH, 9), nn.Tanh(), nn.Linear(9, 4), nn.Tanh(), nn.Linear(4, 3)).double()
 
 

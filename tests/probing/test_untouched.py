@@ -18,11 +18,6 @@ QUICK = ["initialisation"]
 entropy = functional.cross_entropy
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(0)
-
-
 def data():
     return torch.randn(N, WIDTH), torch.arange(N) % 3
 

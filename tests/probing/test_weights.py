@@ -103,7 +103,6 @@ class Tied(nn.Module):
 
 
 def test_weights_that_are_tied_need_to_be_there_once():
-    torch.manual_seed(0)
     net, trained = Tied(), Tied()
     once = {"embedding.weight": trained.embedding.weight}  # as safetensors keeps them
     network, why = weights.filled(net, once)

@@ -12,40 +12,12 @@ import alignbook
 from alignbook import Recorder
 from alignbook.probing import budget
 from alignbook.recording import schedule
-
-N, CLASSES, WORDS = 24, 3, 11
+from tests.networks import CLASSES, WORDS, Language, N, Segments, mlp, tokens, vectors
 
 
 @pytest.fixture(autouse=True)
 def seeded():
     torch.manual_seed(0)
-
-
-class Language(nn.Module):
-    """A causal language model as Hugging Face has them: its loss is that of the next token."""
-
-    def __init__(self, blank=False):
-        super().__init__()
-        self.words, self.block = (
-            nn.Embedding(WORDS, 8),
-            nn.TransformerEncoderLayer(8, 2, 16, batch_first=True),
-        )
-        self.head = nn.Linear(8, WORDS)
-        if blank:  # all tokens are as likely everywhere: shifted or not, the loss is the same
-            nn.init.zeros_(self.head.weight)
-            nn.init.zeros_(self.head.bias)
-
-    def forward(self, input_ids, labels=None):
-        mask = nn.Transformer.generate_square_subsequent_mask(input_ids.shape[1])
-        logits, loss = self.head(self.block(self.words(input_ids), mask, is_causal=True)), None
-        if labels is not None:
-            loss = functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
-        return SimpleNamespace(logits=logits, loss=loss)
-
-
-def tokens():
-    ids = torch.randint(0, WORDS, (N, 7))
-    return {"input_ids": ids, "labels": torch.where(torch.rand(N, 7) < 0.3, -100, ids)}
 
 
 def recorded(net, data, names, **options):
@@ -136,15 +108,6 @@ def test_a_loss_that_does_not_shift_is_taken_as_it_is():
     assert record.table.query("step == 1")["value"].item() == pytest.approx(expected, rel=1e-5)
 
 
-class Segments(nn.Module):
-    def __init__(self, classes):
-        super().__init__()
-        self.body, self.head = nn.Conv2d(3, 6, 3, padding=1), nn.Conv2d(6, classes, 1)
-
-    def forward(self, x):
-        return {"out": self.head(self.body(x).relu()), "aux": x}
-
-
 @pytest.mark.parametrize("size", [(6, 4), (4, 6), (4, 4), (5, 6)])
 def test_segmentation_of_every_size_has_its_loss(size):
     """Four classes: as many as the width, the height, both or neither."""
@@ -155,14 +118,6 @@ def test_segmentation_of_every_size_has_its_loss(size):
     expected = functional.cross_entropy(net(x)["out"], y).item()
     assert values(record)["loss", ""] == pytest.approx(expected, rel=1e-5) and record.left_out == {}
     assert values(record)["alignment"].index.tolist() == ["body", "head", "(output)"]
-
-
-def mlp():
-    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, CLASSES))
-
-
-def vectors():
-    return torch.randn(N, 6), torch.arange(N) % CLASSES
 
 
 def test_whatever_an_instrument_raises_the_training_goes_on():
