@@ -1,12 +1,12 @@
 """Interventions change what they should and nothing else; statements come out either way."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.statements import judged
 from companion.studies.synthesis.negative_transfer import arms, experiment, reading
+from tests import judging
 
 
 def draw(*shape, seed=0):
@@ -54,21 +54,17 @@ def test_only_silent_units_are_revived_and_restored_alignment_is_the_largest():
     assert restored > along_largest(features[arms.SHUFFLED])
 
 
-def rows(**log2):
-    """Four runs at each of two step sizes with these log2 errors of arms, others 0, and little noise."""
-    return pd.DataFrame(
-        {
-            "seed": seed,
-            "step_size": step_size,
-            "task": "unrelated",
-            "arm": arm,
-            "best": 2 ** (log2.get(arm, 0.0) + 0.003 * ((7 * seed + 3 * place) % 5 - 2)),
-            "span": 0.5,
-            "silent": 3,
-        }
-        for seed in range(4)
-        for step_size in (0.001, 0.01)
-        for place, arm in enumerate(arms.ARMS)
+def made_up(**log2):
+    """Runs at two step sizes with these log2 errors of arms, others 0, and little noise."""
+    return judging.rows(
+        0.004,
+        seed=range(4),
+        step_size=[0.001, 0.01],
+        task="unrelated",
+        arm=[*arms.ARMS],
+        best=lambda row: 2 ** (log2.get(row.arm, 0.0) + row.noise),
+        span=0.5,
+        silent=3,
     )
 
 
@@ -85,13 +81,13 @@ IDS = ("harm", "revived", "realigned", "healed", "information")
     ],
 )
 def test_statements_come_out_either_way(log2, outcomes):
-    claims = judged(reading.STATEMENTS, rows(**log2), {"step_sizes": [0.001, 0.01]})
+    claims = judged(reading.STATEMENTS, made_up(**log2), {"step_sizes": [0.001, 0.01]})
     assert {claim.id.split("-")[0]: claim.outcome for claim in claims} == dict(
         zip(IDS, outcomes, strict=True)
     )
 
 
 def test_shares_of_the_harm():
-    table = rows(transferred=1.0, revived=0.75, realigned=0.0)
+    table = made_up(transferred=1.0, revived=0.75, realigned=0.0)
     assert reading.share("revived")(table, {}, step_size=0.001) == pytest.approx(25, abs=2)
     assert reading.share("realigned")(table, {}, step_size=0.01) == pytest.approx(100, abs=2)

@@ -10,7 +10,6 @@ from alignbook.metrics import misalignment
 from alignbook.seeding import torch_stream
 from alignbook.training.nets import he_normal_
 from companion.claims import CONTRADICTED, HOLDS
-from companion.runs import notebooks, parameters
 from companion.studies.synthesis.one_network import experiment, reading
 from tests import judging
 
@@ -81,10 +80,9 @@ def test_loss_between_the_half_times():
 
 
 def test_bad_parameters():
-    book = notebooks.find("synthesis/one_network")
     with pytest.raises(AlignbookError, match="filters must begin with more than 27, not 16"):
-        experiment.jobs(parameters.resolve(book, "smoke", {"filters": [16, 64]}))
-    experiment.jobs(parameters.resolve(book, "smoke", {"filters": [16, 64], "networks": ["dense"]}))
+        experiment.jobs(judging.given("synthesis/one_network", filters=[16, 64]))
+    experiment.jobs(judging.given("synthesis/one_network", filters=[16, 64], networks=["dense"]))
 
 
 def test_share_of_labels_on_the_top_singular_vectors():

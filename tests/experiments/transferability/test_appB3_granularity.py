@@ -1,6 +1,7 @@
 """Appendix B.3: coarse, distant and fine targets of the same images, and the verdict of each statement."""
 
 import copy
+import itertools
 
 import numpy as np
 import pytest
@@ -9,15 +10,14 @@ import torch
 from alignbook.data import ImageSet, load
 from alignbook.data.superclasses import SUPERCLASSES
 from alignbook.errors import AlignbookError
+from alignbook.metrics.weight_deviation import weight_deviation
+from alignbook.training.fine_tune import fine_tune
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, OPEN
-from companion.runs import notebooks, parameters
 from companion.studies.transferability.appB3_granularity import design, experiment, reading
 from tests import judging
-from tests.judging import QUIET
 
-BOOK = notebooks.find("transferability/appB3_granularity")
-PARAMETERS = parameters.resolve(BOOK, "quick")
-SMOKE = parameters.resolve(BOOK, "smoke")
+BOOK = "transferability/appB3_granularity"
+PARAMETERS = judging.given(BOOK, "quick")
 FINE = SUPERCLASSES["cifar100"].values()
 KEPT = {"coarse": 0.6, "distant": 0.6, "fine": 0.8}  # of the error from scratch
 ERRORS = {"coarse": 50.0, "distant": 30.0, "fine": 50.0}
@@ -52,61 +52,45 @@ def test_the_kinds_divide_the_same_images_by_other_lines():
     images, rows = ImageSet("cifar100", x, y, names), experiment.grid("cifar100", 5, seed=3)
     assert all(any(set(row) == set(group) for group in FINE) for row in rows)
     assert rows != experiment.grid("cifar100", 5, seed=4)
-    used = {}
-    for kind in design.KINDS:
-        found = []
-        for draw in range(5):
-            x, labels = experiment.chosen(images, rows, kind, draw, 100, 3, "cpu")
-            places = x[:, 0, 0, 0].long()
-            found += places.tolist()
-            assert labels.bincount().tolist() == [20] * 5
-            for place, label in zip(places, labels.tolist(), strict=True):
-                name = names[y[place]]
-                row = next(n for n, row in enumerate(rows) if name in row)
-                column = rows[row].index(name)
-                place_in_grid = {"coarse": (row, None), "distant": (row, draw), "fine": (draw, label)}[kind]
-                assert label == (column if kind == "fine" else row)
-                assert place_in_grid in ((row, column), (row, None))
-        assert len(set(found)) == 500
-        used[kind] = set(found)
-    assert used["coarse"] == used["distant"] == used["fine"]
+    cell = {name: (row, column) for row, some in enumerate(rows) for column, name in enumerate(some)}
+    seen = {kind: set() for kind in design.KINDS}
+    for kind, draw in itertools.product(design.KINDS, range(5)):
+        x, labels = experiment.chosen(images, rows, kind, draw, 100, 3, "cpu")
+        places = x[:, 0, 0, 0].long().tolist()
+        assert not seen[kind] & {*places} and labels.bincount().tolist() == [20] * 5
+        seen[kind] |= {*places}
+        for place, label in zip(places, labels.tolist(), strict=True):
+            row, column = cell[names[y[place]]]
+            own = {"coarse": (row, draw), "distant": (row, column), "fine": (column, row)}
+            assert (label, draw) == own[kind]
+    assert len(seen["fine"]) == 500 and seen["coarse"] == seen["distant"] == seen["fine"]
     with pytest.raises(AlignbookError, match="cifar100 has too few images of"):
         experiment.chosen(images, rows, "fine", 0, 105, 3, "cpu")
 
 
-def test_training_is_plain_descent(monkeypatch, tmp_path):
-    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))  # no network from an earlier run
-    job = next(job for job in experiment.jobs(SMOKE) if job.name == "fine-seed0")
-    given = job.arguments | {"draws": 1, "batch_size": 64, "steps": 3, "decay_at": [2]}
+def test_a_job_fine_tunes_and_measures_each_start(monkeypatch, tmp_path):
+    monkeypatch.setenv("ALIGNBOOK_CHECKPOINTS", str(tmp_path))
     starts, started = [], experiment.started
 
     def watched(*arguments):
         starts.append(started(*arguments))
-        starts[-1] = copy.deepcopy(net := starts[-1])
-        return net
+        return copy.deepcopy(starts[-1])
 
     monkeypatch.setattr(experiment, "started", watched)
-    table = experiment.compute(**given, **QUIET)
-    rows = experiment.grid("photos", 2, 0)
-    train, test = (load("photos", split) for split in ("train", "test"))
-    x, y = experiment.chosen(train, rows, "fine", 0, 64, 0, "cpu")
-    unseen = experiment.chosen(test, rows, "fine", 0, 64, 0, "cpu")
-    for net, row in zip(starts, table.itertuples(), strict=True):
-        before = [p.detach().clone() for p in net.parameters()]
-        momentum = [torch.zeros_like(p) for p in before]
-        net.train()
-        for rate in (0.01, 0.01, 0.001):
-            gradients = torch.autograd.grad(torch.nn.functional.cross_entropy(net(x), y), [*net.parameters()])
-            with torch.no_grad():
-                for p, m, g in zip(net.parameters(), momentum, gradients, strict=True):
-                    p -= rate * m.mul_(0.9).add_(g)
-        ends = [p.detach() for p in net.parameters()]
-        moved = [float((p - b).norm()) for p, b in zip(ends, before, strict=True) if p.ndim > 1]
-        assert row.deviation == pytest.approx(sum(moved) / 8, rel=1e-3)
-        for (images, labels), error in (((x, y), row.train_error), (unseen, row.test_error)):
-            wrong = (net.eval()(images).argmax(1) != labels).double().mean()
-            assert error == pytest.approx(100 * float(wrong), abs=2)
+    job = next(job for job in experiment.jobs(judging.given(BOOK)) if job.name == "fine-seed0")
+    table = judging.compute(job, draws=1, batch_size=64, steps=3, decay_at=[2])
     assert table["start"].tolist() == ["scratch", "pretrained"] and starts[0].head.out_features == 2
+    rows = experiment.grid("photos", 2, 0)
+    seen, unseen = (
+        experiment.chosen(load("photos", split), rows, "fine", 0, 64, 0, "cpu") for split in ("train", "test")
+    )
+    for net, row in zip(starts, table.itertuples(), strict=True):
+        before, orders = copy.deepcopy(net.state_dict()), torch.Generator()
+        fine_tune(net, *seen, steps=3, batch_size=64, learning_rate=0.01, decay_at=(2,), generator=orders)
+        assert row.deviation == pytest.approx(weight_deviation(before, net, n=64).total, rel=1e-3)
+        for (x, y), error in ((seen, row.train_error), (unseen, row.test_error)):
+            wrong = (net.eval()(x).argmax(1) != y).double().mean()
+            assert error == pytest.approx(100 * float(wrong), abs=2)
 
 
 def test_statements_hold_as_the_paper_has_them_and_fail_turned():

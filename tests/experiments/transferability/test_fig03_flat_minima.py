@@ -1,6 +1,5 @@
 """Figures 3 and 10: spectra and circles around minima, on made-up networks and tables."""
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -10,51 +9,32 @@ from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.studies.transferability.fig03_flat_minima import experiment, reading
 from tests import judging
 
-PARAMETERS = {
-    "targets": ["cifar10", "cifar10-natural", "mnist"],
-    "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64,
-    "width": 8, "blocks": 1, "examples": 64, "batch_size": 32, "learning_rate": 0.01, "stop_at_loss": 0.1,
-    "max_epochs": 2, "epochs": 1, "decay_epochs": [], "images": 16, "eigenvalues": 3, "radii": [0.1, 0.3],
-    "points": 5, "seeds": 3, "settled_seeds": 0, "settled_loss": 0.05, "settle_epochs": 2,
-    "source_accuracy": False,
-}  # fmt: skip
+PARAMETERS = {"targets": ["cifar10"], "radii": [0.1, 0.3]}
 
 
-def made_up(sharper=2.0, reached=True, norm=1.0, learned=80.0, **given):
-    """A table in which eigenvalues and rises from random weights are ``sharper`` times the others'."""
-    row = {"kind": "source", "source_train_accuracy": 99.0, "source_test_accuracy": learned, "seed": 0}
-    tables = [pd.DataFrame([row])]
-    for job in experiment.jobs(PARAMETERS | given):
-        given = job.arguments
-        rng = np.random.default_rng([given["seed"], len(given["dataset"]), len(given["start"])])
-        factor = (sharper if given["start"] == "scratch" else 1.0) * (1 + 1e-3 * rng.random())
-        if job.compute is experiment.spectrum:
-            rows = {
-                "index": [1, 2, 3], "eigenvalue": factor * np.array([5.0, -2.0, 1.0]), "residual": 1e-4,
-                "images_loss": 0.1 * factor, "train_error": 0.5, "test_error": 40.0,
-                "taken": 2, "reached": reached,
-                "norm": norm if given["start"] == "scratch" else 1.0,
-            }  # fmt: skip
-        elif job.compute is experiment.circles:
-            rows = {"circle": given["radii"], "rise": factor * np.square(given["radii"]), "reached": reached}
-        elif job.compute is experiment.settled:
-            rows = {
-                "index": [1, 2, None], "eigenvalue": [factor * 5.0, factor, None],
-                "around": [None, None, 0.3], "rise": [None, None, 1 / factor], "train_error": 0.0,
-                "train_loss": 0.01, "reached": False,
-            }  # fmt: skip
-        else:
-            continue
-        scalars = {
-            name: value
-            for name, value in given.items()
-            if isinstance(value, str | int | float) and name not in rows
-        }
-        tables.append(pd.DataFrame(rows).assign(**scalars))
-    return pd.concat(tables, ignore_index=True)
+def made_up(sharper=2.0, norm=1.0, seeds=3):
+    """Minima, where eigenvalues and rises from random weights are ``sharper`` times the others'."""
+    size, length = {"scratch": sharper, "pretrained": 1.0}, {"scratch": norm, "pretrained": 1.0}
+    own = {"dataset": "cifar10", "part": "all", "seed": range(seeds), "start": [*size], "reached": True}
+    spectra = judging.rows(
+        1e-3,
+        **own,
+        mode="eval",
+        stop_at_loss=0.1,
+        index=[1, 2, 3],
+        eigenvalue=lambda row: size[row.start] * (-2) ** row.index * (1 + row.noise),
+        norm=lambda row: length[row.start],
+    )
+    circles = judging.rows(
+        1e-3,
+        **own,
+        circle=[0.1, 0.3],
+        rise=lambda row: size[row.start] * row.circle**2 * (1 + row.noise),
+    )
+    return pd.concat([spectra, circles], ignore_index=True)
 
 
-claims, outcomes = judging.of(reading, PARAMETERS)
+claims_of, outcomes = judging.of(reading, PARAMETERS)
 
 
 @pytest.mark.parametrize(("sharper", "outcome"), [(2.0, HOLDS), (0.5, CONTRADICTED), (1.0, NO_EFFECT)])
@@ -65,21 +45,20 @@ def test_statements_come_out_either_way(sharper, outcome):
 
 
 def test_the_length_of_the_weights_is_taken_out():
-    found = claims(made_up(sharper=1.0, norm=2.0))
+    found = claims_of(made_up(sharper=1.0, norm=2.0))
     assert found["eigenvalues-raw"].outcome == NO_EFFECT
     assert found["eigenvalues-scaled"].outcome == HOLDS
     assert found["eigenvalues-scaled"].measured == pytest.approx(2, abs=0.01)
 
 
 def test_settled_minima_count_where_they_fit_all_images():
-    assert {job.arguments["dataset"] for job in experiment.jobs(PARAMETERS | {"settled_seeds": 4})
-            if job.compute is experiment.settled} == {"cifar10"}  # fmt: skip
-    table = made_up(sharper=0.5, settled_seeds=4)
-    table.loc[table["settle_steps"].isna(), "eigenvalue"] = np.nan  # where training stopped: not looked at
-    table.loc[(table["seed"] == 3) & (table["start"] == "scratch"), "train_error"] = 0.1
-    found = claims(table)
-    assert found["eigenvalues-raw"].seeds == 3 and found["eigenvalues-raw"].outcome == CONTRADICTED
-    assert found["rise-0.3"].outcome == HOLDS
+    table = made_up(sharper=0.5, seeds=4)
+    spectra = table[table["index"].notna()].assign(settle_steps=9, train_loss=0.01, train_error=0.0)
+    spectra.loc[(spectra["seed"] == 3) & (spectra["start"] == "scratch"), "train_error"] = 0.1
+    around = spectra[spectra["index"] == 1].assign(index=None, around=0.3, rise=lambda t: 1 / t["eigenvalue"])
+    claims = claims_of(pd.concat([made_up(sharper=1.0), spectra, around], ignore_index=True))
+    assert claims["eigenvalues-raw"].seeds == 3 and claims["eigenvalues-raw"].outcome == CONTRADICTED
+    assert claims["rise-0.3"].outcome == HOLDS
 
 
 def test_own_statistics_are_those_of_training_mode():

@@ -13,54 +13,42 @@ from companion.studies.transferability.fig05_landscapes_at_initialisation import
 from companion.studies.transferability.shared import imagenet_source
 from tests import judging
 
-PARAMETERS = {
-    "dataset": "photos", "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64, "width": 8,
-    "blocks": 1, "examples": 24, "batch_size": 12, "learning_rate": 0.01, "epochs": 1, "decay_epochs": [],
-    "images": 9, "radius": 0.1, "far_radius": 1.0, "points": 5, "layer_points": 3, "seeds": 3,
-    "source_accuracy": False,
-    "imagenet_weights": "random", "imagenet_layers": 3, "imagenet_images": 9, "imagenet_points": 3,
-}  # fmt: skip
+PARAMETERS = {"radius": 0.1}
 OF_IMAGENET = {"smoother-imagenet", "rough-imagenet", "grows-more"}  # the last about both networks
-LAYERS = ["stem", "one", "two", "three", "four"]
 
 
-def bowl(radius, points, bend):
-    """Rows of ``bend``/2 · (α² + β²), whose second differences over h² are ``bend``."""
-    alpha = np.linspace(-radius, radius, points)
-    first, second = (part.ravel() for part in np.meshgrid(alpha, alpha, indexing="ij"))
-    loss = 2 + bend / 2 * (first**2 + second**2)
-    return pd.DataFrame({"alpha": first.round(9), "beta": second.round(9), "loss": loss})
+def bowl(alpha, beta, bend):
+    """A loss whose second differences over h² are ``bend``."""
+    return 2 + bend / 2 * (alpha**2 + beta**2)
 
 
 def made_up(rougher=2.0, random_growth=0.5, own_growth=0.0, slower=2.0, bends=1000.0):
     """Planes that bend ``rougher`` times as much at random weights, and grow by layers towards the input."""
-    tables = []
-    for job in experiment.jobs(PARAMETERS):
-        given, random = job.arguments, job.arguments.get("start") == "scratch"
-        if "weights" in given:
-            continue
-        noise = 1 + 0.05 * np.random.default_rng([given["seed"], random]).random()
-        if job.compute is experiment.training:
-            loss = noise * (slower if random else 1.0)
-            rows = pd.DataFrame({"step": [0, 5, 9], "train_loss": [3.0, loss, loss / 2]})
-        else:
-            growth = random_growth if random else own_growth
-            rows = planes(given, bends * noise * (rougher if random else 1.0), growth)
-        scalars = {name: value for name, value in given.items() if isinstance(value, str | int | float)}
-        tables.append(rows.assign(**scalars))
-    return pd.concat(tables, ignore_index=True)
-
-
-def planes(given, bend, growth):
-    """A bowl for each layer of a job, one layer or all."""
-    layers = list(enumerate(LAYERS)) if given["layers"] == "all" else [(2, "two")]
-    growth += 0.01 * given["seed"] * (1 + abs(growth))
-    slopes = [growth * (4 - position) for position, _ in layers]
-    bowls = [
-        bowl(given["radius"], given["points"], bend * 2**slope).assign(layer=layer, position=position)
-        for slope, (position, layer) in zip(slopes, layers, strict=True)
-    ]
-    return pd.concat(bowls)
+    growth = {"scratch": random_growth, "pretrained": own_growth}
+    axes = {"start": [*growth], "seed": range(3)}
+    more = {"scratch": lambda seed: rougher * (1 + seed / 50), "pretrained": lambda seed: 1}
+    every = judging.rows(
+        **axes,
+        position=range(5),
+        alpha=[-0.1, 0.0, 0.1],
+        beta=[-0.1, 0.0, 0.1],
+        doublings=lambda row: (growth[row.start] * (1 + row.seed / 50) + row.seed / 100) * (4 - row.position),
+        bend=lambda row: bends * more[row.start](row.seed) * 2**row.doublings,
+        loss=lambda row: bowl(row.alpha, row.beta, row.bend),
+        layer="conv",
+        layers="all",
+        mode="train",
+        head="fresh",
+        radius=0.1,
+    )
+    middle = every[every["position"] == 2].assign(layers="middle")
+    losses = judging.rows(
+        0.05,
+        **axes,
+        step=[0, 5, 9],
+        train_loss=lambda row: (slower if row.start == "scratch" else 1) * (1 + row.noise) / (1 + row.step),
+    )
+    return pd.concat([every, middle, middle.assign(mode="eval"), losses], ignore_index=True)
 
 
 _, outcomes = judging.of(reading, PARAMETERS)
@@ -68,8 +56,8 @@ _, outcomes = judging.of(reading, PARAMETERS)
 
 @pytest.mark.parametrize("points", [3, 5, 11, 21, 41])
 def test_curvature_of_a_bowl_whatever_the_number_of_points(points):
-    loss = bowl(0.3, points, 1.7)["loss"].to_numpy().reshape(points, points)
-    assert reading.curvature(loss, 0.3) == pytest.approx(1.7)
+    side = np.linspace(-0.3, 0.3, points)
+    assert reading.curvature(bowl(side[:, None], side, 1.7), 0.3) == pytest.approx(1.7)
 
 
 def test_curvature_sees_no_slope_and_counts_ridges_of_either_sign():
@@ -99,9 +87,9 @@ def test_a_flat_map_can_be_the_less_smooth_one():
 
 @pytest.mark.parametrize(("rougher", "growth", "outcome"), [(2.0, 0.5, HOLDS), (0.1, -0.5, CONTRADICTED)])
 def test_the_second_source_has_cases_of_its_own(rougher, growth, outcome):
-    second = made_up(rougher, growth).assign(weights="imagenet")
+    second = made_up(rougher, growth).assign(weights="imagenet")[lambda rows: rows["mode"] == "train"]
     second["layers"] = second["layers"].replace({"all": "some"})
-    second = second[(second["layers"] == "some") | (second["head"] == "scaled")]
+    second.loc[second["layers"] == "middle", "head"] = "scaled"
     found = outcomes(pd.concat([made_up().assign(weights=None), second], ignore_index=True))
     assert found["smoother-imagenet"] == found["grows-more"] == outcome
     assert {found[id] for id in found.keys() - OF_IMAGENET} == {HOLDS}
@@ -110,13 +98,10 @@ def test_the_second_source_has_cases_of_its_own(rougher, growth, outcome):
 
 
 def test_how_many_times_as_fast_is_counted_to_the_loss_where_random_weights_end():
-    rows = [
-        {"seed": 0, "start": start, "step": step, "train_loss": loss}
-        for start, losses in (("scratch", (3, 2.5, 2)), ("pretrained", (3, 1, 0.5)))
-        for step, loss in zip((0, 10, 20), losses, strict=True)
-    ]
-    table = pd.DataFrame(rows)
-    table.loc[table["step"] == 0, "step"] = 1
+    losses = {"scratch": {1: 3, 10: 2.5, 20: 2}, "pretrained": {1: 3, 10: 1, 20: 0.5}}
+    table = judging.rows(
+        seed=0, start=[*losses], step=[1, 10, 20], train_loss=lambda row: losses[row.start][row.step]
+    )
     # From 3 at step 1 to 1 at step 10: 2 is reached at 5.5.
     assert reading.times_as_fast(table, {}).tolist() == [pytest.approx(20 / 5.5)]
 

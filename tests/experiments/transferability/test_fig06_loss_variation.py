@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
-from companion.runs import notebooks, parameters
-from companion.studies.transferability.fig06_loss_variation import design, experiment, reading
+from companion.studies.transferability.fig06_loss_variation import design, reading
 from companion.studies.transferability.shared.targets import STARTS
 from tests import judging
 
@@ -40,8 +39,7 @@ _, outcomes = judging.of(reading, PARAMETERS)
 
 def test_a_larger_variation_everywhere_holds_everywhere():
     for factor, outcome in ((2.0, HOLDS), (0.5, CONTRADICTED), (1.0, NO_EFFECT)):
-        found = outcomes(made_up(factor=factor))
-        assert set(found.values()) == {outcome}
+        assert set(outcomes(made_up(factor=factor)).values()) == {outcome}
 
 
 def test_fitting_faster_alone_is_told_apart_from_a_smoother_loss():
@@ -80,10 +78,8 @@ def test_a_part_of_the_steps_ends_between_two_records():
     assert reading.mean_over(curve, (0.2, 0.3))[0] == pytest.approx(0.25 * 930)
 
 
-def test_a_job_measures_both_ways_of_stepping():
-    book = notebooks.find("transferability/fig06_loss_variation")
-    job = experiment.jobs(parameters.resolve(book, "smoke", {"epochs": 1}))[0]
-    table = judging.compute(job)
+def test_a_job_measures_both_ways_of_stepping(smoke):
+    table = smoke("transferability/fig06_loss_variation").stored[0].table
     scaled, fixed = (table[table["protocol"] == name].set_index("step") for name in design.PROTOCOLS)
     np.testing.assert_allclose(scaled["loss"], fixed["loss"])
     assert (table["far_high"] - table["far_low"] >= table["near_high"] - table["near_low"]).all()

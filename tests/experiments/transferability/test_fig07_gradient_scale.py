@@ -20,7 +20,7 @@ LAYERS = ["one", "two", "three", "four", "head"]
 def made_up(random=0.2, trained=0.0, lead=0.5):
     """Sizes that grow by so many decades per layer; leading projections ``lead`` times the others."""
     rates = {"scratch": random, "pretrained": trained}
-    common = {"target": ["cifar10-natural", "mnist"], "seed": range(4), "start": [*rates], "step": [0, 30]}
+    common = {"target": ["cifar10-natural", "mnist"], "seed": range(4), "start": [*rates], "step": 0}
     scale = judging.rows(
         noise=0.01,
         kind="scale",
@@ -59,9 +59,7 @@ def test_the_halves_of_the_layers_are_told_apart():
     rows = pd.DataFrame(
         {"position": range(4), "inputs": [100.0, 100.0, 100.0, 1.0], "seed": 5, "layer": "conv"}
     )
-    assert reading.half(True)(rows)[5] == pytest.approx(0) and reading.half(False)(rows)[5] == pytest.approx(
-        2
-    )
+    assert [reading.half(lower)(rows)[5] for lower in (True, False)] == pytest.approx([0, 2])
     table = made_up()
     lower = (table["kind"] == "scale") & (table["position"] < 2) & (table["start"] == "scratch")
     table.loc[lower, "inputs"] /= 10 ** (0.3 * (2 - table.loc[lower, "position"]))
@@ -177,7 +175,7 @@ def test_shuffled_weights_are_the_mean_over_all_orders():
     generator = torch_stream(0, "shuffled")
     weight = torch.randn(3, 5, generator=generator, dtype=torch.float64) + 0.5
     u = torch.linalg.qr(torch.randn(3, 3, generator=generator, dtype=torch.float64))[0]
-    orders = [torch.randperm(15, generator=generator) for _ in range(20000)]
+    orders = [torch.randperm(15, generator=generator) for _ in range(5000)]
     squares = [(u.T @ weight.flatten()[order].view(3, 5)).square().sum(1) for order in orders]
     expected = torch.stack(squares).mean(0).sqrt()
-    torch.testing.assert_close(experiment.shuffled_left(u, weight), expected, rtol=0.01, atol=0)
+    torch.testing.assert_close(experiment.shuffled_left(u, weight), expected, rtol=0.02, atol=0)

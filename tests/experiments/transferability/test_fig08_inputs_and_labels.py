@@ -8,23 +8,16 @@ from alignbook.data import load
 from alignbook.data.street_digits import street_digits
 from alignbook.training.lenet import LeNet
 from companion.claims import CONTRADICTED, HOLDS
-from companion.runs import notebooks, parameters
 from companion.studies.transferability.fig08_inputs_and_labels import design, experiment, reading
 from tests import judging
 
-BOOK = notebooks.find("transferability/fig08_inputs_and_labels")
-PARAMETERS = parameters.resolve(BOOK, "quick")
+PARAMETERS = judging.given("transferability/fig08_inputs_and_labels", "quick")
 INPUTS = {"none": 60, "fashion_mnist": 61, "upside-down": 70, "mnist": 75}
 LABELS = {"none": 40, "colours": 40.5, "classes": 55}
 CROSSED = {"none": 50, "artificial": 60, "natural": 66}
 
 
-def made_up(
-    inputs=INPUTS, labels=LABELS, natural=CROSSED, artificial=CROSSED, seeds=4, noise=0.4,
-    clothes=None, colours=None,
-):  # fmt: skip
-    inputs = inputs | ({} if clothes is None else {"fashion_mnist": clothes})
-    labels = labels | ({} if colours is None else {"colours": colours})
+def made_up(inputs=INPUTS, labels=LABELS, natural=CROSSED, artificial=CROSSED, seeds=4, noise=0.4):
     moved = {
         layer: lambda row: (2.0 if row.start == "none" else 1.0) + 0.05 + 0.1 * row.noise
         for layer in design.KERNELS
@@ -55,7 +48,8 @@ OWN = {"natural": CROSSED, "artificial": {"none": 50, "artificial": 66, "natural
 
 
 def test_statements_hold_where_like_meets_like():
-    found = outcomes(made_up(**OWN, noise=0.1, clothes=60, colours=40))
+    unlike = {"inputs": INPUTS | {"fashion_mnist": 60}, "labels": LABELS | {"colours": 40}}
+    found = outcomes(made_up(**OWN, **unlike, noise=0.1))
     assert found.pop("clothes-move") == CONTRADICTED  # made to move half as far
     assert set(found.values()) == {HOLDS}
 
@@ -78,14 +72,13 @@ def test_after_clothes_layers_move_no_less(way, outcome):
 
 
 def test_convergence_is_the_mean_loss_over_the_steps():
-    rows = [
-        {"panel": "crossed", "part": "natural", "start": start, "seed": 0, "step": step, "train_loss": loss}
-        for start, losses in (("natural", (2, 0, 0)), ("artificial", (2, 2, 0)))
-        for step, loss in zip((0, 1, 3), losses, strict=True)
-    ]
-    # Areas 1 + 0 and 2 + 2.
-    assert reading.convergence(pd.DataFrame(rows), {}, "natural").tolist() == [2.0]
-    assert reading.convergence(pd.DataFrame(rows), {}, "artificial").empty
+    losses = {"natural": {0: 2, 1: 0, 3: 0}, "artificial": {0: 2, 1: 2, 3: 0}}  # areas 1 + 0 and 2 + 2
+    table = judging.rows(
+        panel="crossed", part="natural", start=[*losses], seed=0, step=[0, 1, 3],
+        train_loss=lambda row: losses[row.start][row.step],
+    )  # fmt: skip
+    assert reading.convergence(table, {}, "natural").tolist() == [2.0]
+    assert reading.convergence(table, {}, "artificial").empty
 
 
 def test_street_digits_are_none_of_those_of_pre_training(monkeypatch):

@@ -45,11 +45,7 @@ def test_related_tasks_use_new_images():
     images = pool("digits", 0)
     source, _ = images.pair(0, 6)
     tasks = related(images, [0.0, 90.0], [1.0], 6, 0)
-    assert [task[:2] for task in tasks] == [
-        ("rotated", 0.0),
-        ("rotated", 90.0),
-        ("flipped", 1.0),
-        ("classes", 0.0),
-    ]
+    assert [task[0] for task in tasks] == ["rotated", "rotated", "flipped", "classes"]
+    assert [task[1] for task in tasks] == [0.0, 90.0, 1.0, 0.0]
     assert torch.equal(tasks[0][2], tasks[2][2]) and torch.equal(tasks[0][3], -tasks[2][3])
     assert len(torch.unique(torch.cat([source, tasks[0][2], tasks[3][2]]).flatten(1), dim=0)) == 18

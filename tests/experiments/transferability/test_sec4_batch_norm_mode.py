@@ -6,12 +6,11 @@ from torch.nn import functional
 
 from alignbook.training.resnet import ResNet
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
-from companion.runs import notebooks, parameters
 from companion.studies.transferability.sec4_batch_norm_mode import experiment, reading
 from companion.studies.transferability.sec4_batch_norm_mode.design import MODES
 from tests import judging
 
-GIVEN = parameters.resolve(notebooks.find("transferability/sec4_batch_norm_mode"), "quick")
+GIVEN = judging.given("transferability/sec4_batch_norm_mode", "quick")
 _, outcomes = judging.of(reading, GIVEN)
 SMALL, GUESSING = dict.fromkeys(MODES, 0.01), dict.fromkeys(MODES, 4.6)
 

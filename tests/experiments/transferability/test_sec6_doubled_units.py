@@ -1,34 +1,32 @@
 """Paired units: outputs that start at zero, and statements that can come out either way."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
-from companion.runs import notebooks, parameters
 from companion.studies.transferability.sec6_doubled_units import experiment, reading
 from companion.studies.transferability.sec6_doubled_units.design import STARTS
 from tests import judging
-from tests.judging import QUIET
 
-GIVEN = parameters.resolve(
-    notebooks.find("transferability/sec6_doubled_units"), "quick", {"datasets": ["mnist"]}
-)
+GIVEN = judging.given("transferability/sec6_doubled_units", "quick", datasets=["mnist"])
 
 
 def made_up(off, change=1.0, exponent=-0.5):
     """Ratios off by ``off`` {start: ln} at the smallest width, by width to the power ``exponent`` later."""
-    rows = []
-    for seed in range(4):
-        for start in STARTS:
-            for width in (256, 1024, 4096):
-                for family, term in (("rotated", -0.2), ("flipped", 0.8), ("scratch", 0.0)):
-                    miss = off[start] * (width / 256) ** (exponent + 0.01 * seed)
-                    row = {"start": start, "width": width, "family": family, "step": 0.0, "bound": 2.0}
-                    row |= {"deviation": 2 * np.exp(miss), "term": term}
-                    row |= {"change": term * change * (1 + 0.001 * seed)}
-                    rows.append(row | {"dataset": "mnist", "seed": seed})
-    return pd.DataFrame(rows)
+    terms = {"rotated": -0.2, "flipped": 0.8, "scratch": 0.0}
+    return judging.rows(
+        dataset="mnist",
+        seed=range(4),
+        start=[*STARTS],
+        width=[256, 1024, 4096],
+        family=[*terms],
+        step=0.0,
+        miss=lambda row: off[row.start] * (row.width / 256) ** (exponent + 0.01 * row.seed),
+        bound=2.0,
+        deviation=lambda row: 2 * np.exp(row.miss),
+        term=lambda row: terms[row.family],
+        change=lambda row: row.term * change * (1 + 0.001 * row.seed),
+    )
 
 
 _, outcomes = judging.of(reading, GIVEN)
@@ -43,11 +41,8 @@ def test_statements_hold_and_fail():
 
 
 def test_pairs_of_units_reach_the_bound():
-    given = {"angles": [0.0], "shares": [1.0], "examples": 10, "step_size": 1.0, "tolerance": 1e-3}
-    table = experiment.compute(
-        dataset="digits", widths=[2048], steps=5000, seed=0, **given, **QUIET,
-    )  # fmt: skip
-    rows = reading.ratios(table)
+    asked = judging.given("transferability/sec6_doubled_units", widths=[2048], tolerance=1e-3, steps=5000)
+    rows = reading.ratios(judging.compute(experiment.jobs(asked)[0]))
     off = rows.groupby("start")["off"].max()
     assert off["doubled"] < 0.03 < off["large"]
     # From outputs of zero the squared gradient is |y|² at first, so that it can fall by no more.

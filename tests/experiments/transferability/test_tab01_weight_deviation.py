@@ -13,24 +13,10 @@ from companion.studies.transferability.shared.tuned import recorded, target, tun
 from companion.studies.transferability.tab01_weight_deviation import experiment as tab01, reading
 from tests import judging
 
-PARAMETERS = dict(
-    targets=["photos-natural", "digits"], source="photos", pretrain_epochs=1, pretrain_images=128, width=8,
-    blocks=1, examples=35, batch_size=16, learning_rate=0.05, epochs=2, decay_epochs=[1], hidden=7,
-    fixed_rate=0.05, fixed_epochs=2, imagenet_weights="random", imagenet_targets=["photos-natural"],
-    imagenet_examples=35, imagenet_test_images=9, imagenet_epochs=2, imagenet_seeds=2, seeds=2,
-    source_accuracy=False,
-)  # fmt: skip
+PARAMETERS = judging.given(
+    "transferability/tab01_weight_deviation", examples=35, batch_size=16, epochs=2, decay_epochs=[1]
+)
 TARGETS = {"cifar10": 60, "cifar10-natural": 50, "shapes": 30, "mnist": 10, "fashion_mnist": 20}
-
-
-@pytest.fixture
-def store(tmp_path, monkeypatch):
-    monkeypatch.setenv("ALIGNBOOK_RESULTS", str(tmp_path))
-    return tmp_path / ".checkpoints"
-
-
-def run(job):
-    return judging.joined([job], [judging.compute(job)])
 
 
 def made(deviation=lambda error: error / 10, path=lambda share: 1 - (1 - share) ** 8, weights=None):
@@ -74,35 +60,23 @@ def beside(monkeypatch):
     return lambda rows: monkeypatch.setattr(reading, "_granularity", lambda: rows)
 
 
-def test_a_fine_tuned_job_measures_what_moved(store):
+def test_a_fine_tuned_job_measures_what_moved(monkeypatch, tmp_path):
+    monkeypatch.setenv("ALIGNBOOK_CHECKPOINTS", str(tmp_path))
     job = tab01.fine_tuned_jobs("photos-natural", PARAMETERS)[0]
-    table = run(job)
-    files = sorted(store.glob("*.pt"))
-    pd.testing.assert_frame_equal(run(job), table)  # from the checkpoint
-    assert sorted(store.glob("*.pt")) == files and len(files) == 2  # the source's network and this one
+    table = judging.compute(job)
     assert table["step"].tolist() == recorded(4) == [0, 1, 2, 3, 4]
-    found = tuned(
-        **{k: v for k, v in job.arguments.items() if k != "decay_at"},
-        decay_at=(2,),
-        start="pretrained",
-        record=recorded(4),
-    )
-    before, after = dict(found.before.named_parameters()), dict(found.after.named_parameters())
-    norms = {k: float((after[k] - before[k]).detach().double().norm()) for k in before if before[k].ndim > 1}
+    found = tuned(**job.arguments | {"decay_at": (2,)}, start="pretrained", record=recorded(4))
+    before, after = found.before.state_dict(), found.after.state_dict()
+    norms = {name: float((after[name] - w).double().norm()) for name, w in before.items() if w.ndim > 1}
     assert table["deviation"].iloc[0] == 0
     assert table["deviation"].iloc[-1] == pytest.approx(sum(norms.values()) / math.sqrt(35), rel=1e-5)
     assert table["head"].iloc[-1] == pytest.approx(norms["head.weight"] / math.sqrt(35), rel=1e-5)
     assert table["head"].iloc[:-1].isna().all()
     x, y, x_test, y_test, classes = target("photos", 35, 0, "natural")
     assert classes == 5 and len(x) == 35
-    with torch.no_grad():
-        wrong = [
-            float((found.after(images).argmax(1) != labels).double().mean())
-            for images, labels in ((x, y), (x_test, y_test))
-        ]
-    assert table[["train_error", "test_error"]].iloc[-1].tolist() == pytest.approx(
-        [100 * w for w in wrong], abs=0.2
-    )
+    for error, images, labels in (("train_error", x, y), ("test_error", x_test, y_test)):
+        wrong = (found.after(images).argmax(1) != labels).double().mean()
+        assert table[error].iloc[-1] == pytest.approx(100 * float(wrong), abs=0.2)
 
 
 def test_the_classifier_is_that_of_the_appendix():
@@ -129,13 +103,9 @@ def test_the_printed_tables_own_correlations():
 
 
 def test_measures_against_plain_ones():
-    rows = pd.DataFrame(
-        {
-            "target": ["cifar10"] * 3 + ["mnist"] * 3,
-            "step": [0, 2, 4] * 2,
-            "deviation": [0, 3, 4, 0, 2, 1.0],
-            "seed": 0,
-        }
+    path = {"cifar10": {0: 0.0, 2: 3.0, 4: 4.0}, "mnist": {0: 0.0, 2: 2.0, 4: 1.0}}
+    rows = judging.rows(
+        seed=0, target=[*path], step=[0, 2, 4], deviation=lambda row: path[row.target][row.step]
     )
     assert reading.smallest_rise(rows)[0] == pytest.approx(-100)
     assert reading.farther(ends(rows))[0] == pytest.approx(0 - 2)

@@ -6,11 +6,12 @@ from companion.studies.transferability.shared.targets import named
 from companion.studies.transferability.tab02_from_scratch import reading
 from tests import judging
 
-PARAMETERS = dict(
-    targets=["cifar10", "mnist"], source="photos", pretrain_epochs=1, pretrain_images=128, width=8, blocks=1,
-    examples=33, batch_size=16, learning_rate=0.01, scratch_rate=0.02, other_rate=0.1, rate_targets=["mnist"],
-    epochs=1, decay_epochs=[1], seeds=3, source_accuracy=False,
-)  # fmt: skip
+PARAMETERS = {
+    "targets": ["cifar10", "mnist"],
+    "rate_targets": ["mnist"],
+    "scratch_rate": 0.02,
+    "other_rate": 0.1,
+}
 
 
 def made(gain=0.5, ratio=2.0):
