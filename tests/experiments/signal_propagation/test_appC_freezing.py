@@ -12,7 +12,7 @@ from companion.studies.signal_propagation.appC_freezing import experiment, readi
 from companion.studies.signal_propagation.shared.dense import centred_labels, error_signal
 from tests import judging
 
-PARAMETERS = {"datasets": ["mnist"], "images": 300}
+PARAMETERS = {"datasets": ["mnist"]}
 X = torch.randn(20, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 Y = torch.arange(20) % 10
 

@@ -11,10 +11,7 @@ from companion.studies.signal_propagation.cor01_equilibrium import experiment as
 from tests import judging
 from tests.judging import QUIET
 
-PARAMETERS = dict(
-    depth=1000, epsilons=[0.1, 0.9], kappas=[0.5, 1.0, 2.0], shares=[0.5], widths=[96], network_depth=6,
-    correlations=[-1.0, 0.0, 0.9], networks=2, outputs=16, seeds=3,
-)  # fmt: skip
+PARAMETERS = judging.given("signal_propagation/cor01_equilibrium", depth=1000, kappas=[0.5, 1.0, 2.0])
 claims_of, _ = judging.of(reading, PARAMETERS)
 
 

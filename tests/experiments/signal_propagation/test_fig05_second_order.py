@@ -12,10 +12,7 @@ from companion.studies.signal_propagation.shared import tangent_step
 from companion.studies.signal_propagation.shared.dense import centred_labels, error_signal
 from tests import judging
 
-PARAMETERS = {
-    "dataset": "cifar10", "layers": [1, 2, 3], "learning_rate": 0.003, "epochs_at": [0, 1, 4],
-    "examples": 6, "more_examples": 9, "eigenvalues": 4,
-}  # fmt: skip
+PARAMETERS = {"layers": [1, 2, 3], "epochs_at": [0, 1, 4], "examples": 6, "more_examples": 9}
 X = torch.randn(6, 7, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 Y = torch.tensor([0, 3, 9, 9, 1, 5])
 

@@ -11,10 +11,8 @@ from companion.studies.signal_propagation.fig16_layerwise import experiment, rea
 from tests import judging
 from tests.judging import QUIET
 
-PARAMETERS = dict(
-    first="mnist", first_widths=[32], second="cifar10", second_widths=[64], epochs=3, other_epochs=[1],
-    batch_size=128,
-)  # fmt: skip
+PARAMETERS = {"first": "mnist", "first_widths": [32], "second": "cifar10", "second_widths": [64]}
+PARAMETERS |= {"epochs": 3, "other_epochs": [1]}
 
 
 def test_pair_loss_pair_by_pair():

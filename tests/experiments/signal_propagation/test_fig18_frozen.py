@@ -12,10 +12,8 @@ from companion.studies.signal_propagation.fig18_frozen import experiment, readin
 from tests import judging
 from tests.judging import QUIET
 
-PARAMETERS = {
-    "dataset": "mnist", "noise_scales": [1.0, 0.1], "widths": [64, 256], "all_images_widths": [2048],
-    "train_images": 5, "unfrozen_width": 32, "epochs": 20, "test_images": 0,
-}  # fmt: skip
+PARAMETERS = {"dataset": "mnist", "noise_scales": [1.0, 0.1], "unfrozen_width": 32}
+PARAMETERS |= {"widths": [64, 256], "all_images_widths": [2048]}
 
 
 def test_features_are_those_of_the_kept_network(monkeypatch):

@@ -11,10 +11,8 @@ from companion.studies.transferability.fig06_loss_variation import design, readi
 from companion.studies.transferability.shared.targets import STARTS
 from tests import judging
 
-PARAMETERS = {
-    "targets": ["cifar10-natural", "cifar10-artificial"], "source": "photos", "near": 4.0,
-    "lengths": [4.0, 100.0],
-}  # fmt: skip
+TARGETS = ["cifar10-natural", "cifar10-artificial"]
+PARAMETERS = {"targets": TARGETS, "near": 4.0, "lengths": [4.0, 100.0]}
 STEPS = np.array([0, 1, 5, 10, 40, 100])
 
 

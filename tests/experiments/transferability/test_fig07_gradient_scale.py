@@ -10,17 +10,16 @@ from alignbook.seeding import torch_stream
 from alignbook.training.resnet import ResNet
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT, NOT_RUN
 from companion.studies.transferability.fig07_gradient_scale import experiment, reading
-from companion.studies.transferability.shared.targets import named
 from tests import judging
 
-PARAMETERS = {"targets": ["cifar10-natural", "mnist"], "source": "photos"}
+TARGETS = ["mnist", "shapes"]
 LAYERS = ["one", "two", "three", "four", "head"]
 
 
 def made_up(random=0.2, trained=0.0, lead=0.5):
     """Sizes that grow by so many decades per layer; leading projections ``lead`` times the others."""
     rates = {"scratch": random, "pretrained": trained}
-    common = {"target": ["cifar10-natural", "mnist"], "seed": range(4), "start": [*rates], "step": 0}
+    common = {"dataset": TARGETS, "part": "all", "seed": range(4), "start": [*rates], "step": 0}
     scale = judging.rows(
         noise=0.01,
         kind="scale",
@@ -39,26 +38,27 @@ def made_up(random=0.2, trained=0.0, lead=0.5):
         index=range(20),
         both=lambda row: (1 + row.noise) * (lead if row.start == "pretrained" and row.index < 2 else 1),
     )
-    table = pd.concat([scale, projection], ignore_index=True)
-    return table.join(pd.DataFrame([named(name) for name in table.pop("target")]))
+    return pd.concat([scale, projection], ignore_index=True)
 
 
-judged, _ = judging.of(reading, PARAMETERS)
+judged, _ = judging.of(reading, {"targets": TARGETS})
 
 
 def outcomes(table):
-    """{claim: outcome} without those on the gradient by the activations, which made-up tables lack."""
+    """{claim: outcome} without that on the gradient by the activations, which made-up tables lack."""
     found = {id: claim.outcome for id, claim in judged(table).items()}
-    shrunk = {found.pop(id) for id in list(found) if id.startswith("shrunk")}
-    assert shrunk == {NOT_RUN}
+    assert found.pop("shrunk") == NOT_RUN
     return found
+
+
+def sizes(*values):
+    """The rows of one network: the gradient's size at its convolutions, the images' end first."""
+    return pd.DataFrame({"position": range(len(values)), "inputs": values, "seed": 5, "layer": "conv"})
 
 
 def test_the_halves_of_the_layers_are_told_apart():
     """Of four convolutions the third is the middle one: steep from the last to it, even from it on."""
-    rows = pd.DataFrame(
-        {"position": range(4), "inputs": [100.0, 100.0, 100.0, 1.0], "seed": 5, "layer": "conv"}
-    )
+    rows = sizes(100.0, 100.0, 100.0, 1.0)
     assert [reading.half(lower)(rows)[5] for lower in (True, False)] == pytest.approx([0, 2])
     table = made_up()
     lower = (table["kind"] == "scale") & (table["position"] < 2) & (table["start"] == "scratch")
@@ -75,15 +75,13 @@ def test_growth_and_suppression_hold_and_fail():
 
 
 def test_the_slope_is_towards_the_images_and_without_the_head():
-    rows = pd.DataFrame({"position": [2, 0, 1, 3], "inputs": [1.0, 100.0, 10.0, 50.0], "seed": 5})
-    rows["layer"] = ["three", "one", "two", "head"]  # the head does not count
-    assert reading.decades(rows)[5] == pytest.approx(1)
+    rows = sizes(100.0, 10.0, 1.0, 50.0).assign(layer=LAYERS[1:])  # the head does not count
+    assert reading.decades(rows.sample(frac=1, random_state=0))[5] == pytest.approx(1)
 
 
 def test_a_profile_that_falls_and_rises_again_does_not_count_as_steady():
     # Of a U-shape the two ends alone, equal here, say nothing.
-    rows = pd.DataFrame({"position": range(4), "inputs": [8.0, 2.0, 1.0, 8.0], "seed": 0, "layer": "conv"})
-    assert reading.extent(rows)[0] == pytest.approx(3)
+    assert reading.extent(sizes(8.0, 2.0, 1.0, 8.0))[5] == pytest.approx(3)
 
 
 def test_leading_over_mean():
@@ -98,10 +96,11 @@ def test_leading_over_mean():
 
 def directions(left):
     """Rows of kind "activation" with pre-trained weights: ‖u_i'W‖ is ``left`` times that of shuffled ones."""
-    table = judging.rows(
+    return judging.rows(
         noise=0.03,
         kind="activation",
-        target=["cifar10-natural", "mnist"],
+        dataset=TARGETS,
+        part="all",
         seed=range(4),
         step=0,
         start="pretrained",
@@ -111,7 +110,6 @@ def directions(left):
         shuffled=2.0,
         left=lambda row: 2.0 * left * (1.025 + row.noise),
     )
-    return table.join(pd.DataFrame([named(name) for name in table.pop("target")]))
 
 
 @pytest.mark.parametrize(("left", "outcome"), [(0.5, HOLDS), (2.0, CONTRADICTED), (0.98, NO_EFFECT)])
@@ -125,11 +123,19 @@ def test_the_paper_s_reason_is_judged_by_the_activations_against_shuffled_weight
     assert judged(made_up(lead=0.1))["shrunk"].outcome == NOT_RUN
 
 
-def test_measured_against_the_head_by_hand():
-    net = ResNet(3, width=8, generator=torch_stream(0, "net"))
-    x = torch.randn(9, 3, 12, 12, generator=torch_stream(0, "x"))
-    y = torch.randint(3, (9,), generator=torch_stream(0, "y"))
-    table = experiment.measured(net, x, y, 4)  # one image left out
+BATCHES = (slice(0, 4), slice(4, 8))  # one image of nine is left out
+
+
+@pytest.fixture
+def task():
+    net = ResNet(3, width=8, generator=torch_stream(0, "net")).double().train()
+    x = torch.randn(9, 3, 12, 12, generator=torch_stream(0, "x"), dtype=torch.float64)
+    return net, x, torch.randint(3, (9,), generator=torch_stream(0, "y"))
+
+
+def test_measured_against_the_head_by_hand(task):
+    net, x, y = task
+    table = experiment.measured(net, x, y, 4)
     scale = table[table["kind"] == "scale"]
     assert len(scale) == 8 and scale["layer"].iloc[-1] == "head"
     assert (table["kind"] == "projection").sum() == 3 * 8 + 2 * 16 + 2 * 32
@@ -137,11 +143,8 @@ def test_measured_against_the_head_by_hand():
     assert entries == 8 * 8 * 6 * 6  # middle: stages.1.0.conv1 reads 8 channels of 6 × 6
     # The head's input gradient by hand: softmax less the label, times the head's weight.
     net.train()
-    sizes = []
-    for part in (slice(0, 4), slice(4, 8)):
-        error = torch.softmax(net(x[part]), 1) - torch.nn.functional.one_hot(y[part], 3)
-        sizes.append((error @ net.head.weight).square().sum(1))
-    expected = torch.cat(sizes).mean().sqrt().item()
+    errors = [torch.softmax(net(x[part]), 1) - torch.nn.functional.one_hot(y[part], 3) for part in BATCHES]
+    expected = (torch.cat(errors) @ net.head.weight).square().sum(1).mean().sqrt().item()
     assert scale["inputs"].iloc[-1] == pytest.approx(expected, rel=1e-4)
 
 
@@ -159,14 +162,12 @@ def gradient_from(net, name, x, y):
     return torch.autograd.grad(loss, leaves[0])[0]
 
 
-def test_directions_of_the_gradient_by_what_a_layer_gives_out():
-    net = ResNet(3, width=8, generator=torch_stream(0, "net")).double().train()
-    x = torch.randn(9, 3, 12, 12, generator=torch_stream(0, "x"), dtype=torch.float64)
-    y = torch.randint(3, (9,), generator=torch_stream(0, "y"))
-    found = experiment.output_grams(net, x, y, 4)  # one image left out
+def test_directions_of_the_gradient_by_what_a_layer_gives_out(task):
+    net, x, y = task
+    found = experiment.output_grams(net, x, y, 4)
     assert list(found) == experiment.main_layers(net)
     for name, gram in found.items():
-        parts = [gradient_from(net, name, x[part], y[part]) for part in (slice(0, 4), slice(4, 8))]
+        parts = [gradient_from(net, name, x[part], y[part]) for part in BATCHES]
         expected = sum(torch.einsum("nahw,nbhw->ab", part, part) for part in parts)
         torch.testing.assert_close(gram, expected)
 

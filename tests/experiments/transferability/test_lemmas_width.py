@@ -14,8 +14,7 @@ from companion.studies.transferability.shared.image_pairs import pool
 from companion.studies.transferability.shared.two_layer import draw, in_span
 from tests import judging
 
-SETTINGS = {"examples": 6, "step_size": 1.0, "tolerance": 0.05, "steps": 3000}
-PARAMETERS = {"datasets": ["digits"], "kappas": [0.1, 1.0], "widths": [64, 256, 1024], "seeds": 1} | SETTINGS
+PARAMETERS = judging.given("transferability/lemmas_width", examples=6, tolerance=0.05, seeds=1)
 
 
 def gram(one, other, x, z):
@@ -40,8 +39,8 @@ def plain(width, kappa, seed=0):
         return (x @ w.T).relu() @ signs / math.sqrt(width)
 
     def train(w, x, y):
-        rate = SETTINGS["step_size"] / float(torch.linalg.eigvalsh(relu_gram(x))[-1])
-        while (outputs(w, x) - y).norm() > SETTINGS["tolerance"] * y.norm():
+        rate = 1 / float(torch.linalg.eigvalsh(relu_gram(x))[-1])
+        while (outputs(w, x) - y).norm() > 0.05 * y.norm():
             w = w.detach().requires_grad_()
             loss = (outputs(w, x) - y).square().sum() / 2
             w = w - rate * torch.autograd.grad(loss, w)[0]
@@ -82,7 +81,7 @@ def test_a_job_is_what_plain_loops_give(table, kappa):
     # Over training: at least what the end shows; units move on, so hardly more.
     for name in ("moved_p", "moved_q", "switched"):
         assert own[name] * (1 - 1e-9) <= row[name] <= 1.1 * own[name] + 1e-9, name
-    assert row["residual"] <= SETTINGS["tolerance"]
+    assert row["residual"] <= 0.05
     assert row["near"] >= row["switched"] and row["bound_q"] > row["bound_p"]
 
 
@@ -116,10 +115,7 @@ def made_up(short=0.0):
     )
 
 
-MADE_UP = PARAMETERS | {"datasets": ["one"]}
-
-
-claims, outcomes = judging.of(reading, MADE_UP)
+claims, outcomes = judging.of(reading, PARAMETERS | {"datasets": ["one"]})
 
 
 def test_statements_come_out_either_way():
@@ -128,9 +124,8 @@ def test_statements_come_out_either_way():
     rates = {"falls-one", "falls-small"}
     assert {id for id, outcome in slow.items() if outcome == CONTRADICTED} == rates
     noise = 1 + 0.01 * np.random.default_rng(1).standard_normal(24)
-    bad = made_up().assign(
-        bound_p=1e-4 * noise, bound_q=1e-4 * noise, smallest=0.3 * noise, density=1.3 * noise
-    )
+    small, others = 1e-4 * noise, {"smallest": 0.3 * noise, "density": 1.3 * noise}
+    bad = made_up().assign(bound_p=small, bound_q=small, **others)
     assert {id for id, outcome in outcomes(bad).items() if outcome == CONTRADICTED} == set(held) - rates
 
 

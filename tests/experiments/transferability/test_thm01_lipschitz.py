@@ -8,10 +8,8 @@ from companion.studies.transferability.shared.by_seed import per_seed
 from companion.studies.transferability.thm01_lipschitz import experiment, reading
 from tests import judging
 
-PARAMETERS = {
-    "datasets": ["digits"], "kappas": [0.1, 0.3, 1.0], "widths": [64, 2048], "angles": [0.0, 90.0],
-    "shares": [1.0], "examples": 10, "step_size": 1.0, "tolerance": 0.01, "steps": 2000, "seeds": 3,
-}  # fmt: skip
+ASKED = {"kappas": [0.1, 0.3, 1.0], "widths": [64, 2048], "examples": 10, "seeds": 3}
+PARAMETERS = judging.given("transferability/thm01_lipschitz", **ASKED)
 
 
 @pytest.fixture(scope="module")

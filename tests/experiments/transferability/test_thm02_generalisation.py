@@ -10,11 +10,8 @@ from companion.claims import CONTRADICTED, HOLDS, NOT_RUN, OPEN
 from companion.studies.transferability.thm02_generalisation import experiment, reading
 from tests import judging
 
-PARAMETERS = {
-    "datasets": ["digits"], "kappa": 0.3, "widths": [64, 2048], "angles": [0.0, 90.0], "shares": [1.0],
-    "examples": 10, "test_images": 20, "step_size": 1.0, "tolerance": 0.01, "steps": 2000, "seeds": 2,
-    "class_pairs": 0,
-}  # fmt: skip
+ASKED = {"kappa": 0.3, "widths": [64, 2048], "examples": 10, "class_pairs": 0}
+PARAMETERS = judging.given("transferability/thm02_generalisation", **ASKED)
 
 
 def claims(table):
