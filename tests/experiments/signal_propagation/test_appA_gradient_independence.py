@@ -10,7 +10,6 @@ import torch
 from companion.claims import CONTRADICTED, HOLDS
 from companion.studies.signal_propagation.appA_gradient_independence import experiment, reading
 from tests import judging
-from tests.judging import QUIET
 
 PARAMETERS = {"depths": [10], "widths": [32, 128, 512, 1024], "layers": [5], "draws": 100, "networks": 4}
 
@@ -40,7 +39,7 @@ def test_own_kernel_is_autograds_and_copies_differ():
 
 def test_wide_networks_reach_the_limit():
     table = experiment.compute_backward(
-        widths=[512], depth=4, correlations=[-1.0, 0.5], networks=20, seed=0, **QUIET
+        widths=[512], depth=4, correlations=[-1.0, 0.5], networks=20, seed=0, **judging.QUIET
     )
     kernel = table[table["kind"] == "kernel"]
     assert kernel[["own", "fresh"]].to_numpy() == pytest.approx(1, abs=0.12)
@@ -54,7 +53,7 @@ def test_wide_networks_reach_the_limit():
 def test_neurons_have_the_law_of_networks():
     """Against networks with their matrices drawn, and against the exact fourth moment."""
     width, draws = 16, 6000
-    table = experiment.compute_neurons(widths=[width], layers=[1, 3], draws=draws, seed=0, **QUIET)
+    table = experiment.compute_neurons(widths=[width], layers=[1, 3], draws=draws, seed=0, **judging.QUIET)
     found = table.set_index("layer")
     assert found.loc[1, "kurtosis"] == pytest.approx(0, abs=0.05)
     assert found.loc[3, "kurtosis"] == pytest.approx(3 * ((1 + 5 / width) ** 2 - 1), rel=0.25)
@@ -72,14 +71,14 @@ def test_neurons_have_the_law_of_networks():
 
 
 def test_printed_factor_doubles_the_variance():
-    table = experiment.compute_scales(width=64, depth=5, networks=3, seed=0, **QUIET)
+    table = experiment.compute_scales(width=64, depth=5, networks=3, seed=0, **judging.QUIET)
     values = table.pivot(index="layer", columns="scaling", values="variance")
     np.testing.assert_allclose(values["as printed"] / values["standard"], 2.0 ** np.arange(1, 6), rtol=1e-4)
     np.testing.assert_allclose(values["√2 for 2"], values["standard"], rtol=1e-6)
 
 
 def test_theorem_a_needs_no_bias_after_the_first_layer():
-    table = experiment.compute_update(width=12, depth=4, seed=0, **QUIET)
+    table = experiment.compute_update(width=12, depth=4, seed=0, **judging.QUIET)
     error = table[table["kind"] == "update"].set_index("biases")["error"]
     assert error["none"] < 1e-12 and error["first layer"] < 1e-12 and error["all layers"] > 1e-2
     rows = table[(table["kind"] == "coordinate") & (table["biases"] == "none")]

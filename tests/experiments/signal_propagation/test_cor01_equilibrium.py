@@ -9,7 +9,6 @@ import torch
 
 from companion.studies.signal_propagation.cor01_equilibrium import experiment as cor01, reading
 from tests import judging
-from tests.judging import QUIET
 
 PARAMETERS = judging.given("signal_propagation/cor01_equilibrium", depth=1000, kappas=[0.5, 1.0, 2.0])
 claims_of, _ = judging.of(reading, PARAMETERS)
@@ -159,7 +158,7 @@ def test_networks_follow_the_recursion(table):
 def test_backward_information_is_the_jacobian():
     """width × I^b against autograd's gradient of each output, on one small network."""
     arguments = {"width": 12, "layers": 4, "correlations": [0.3], "networks": 1, "outputs": 3, "seed": 5}
-    table = cor01.compute_network(**arguments, **QUIET)
+    table = cor01.compute_network(**arguments, **judging.QUIET)
     draw = cor01.torch_stream(5, "cor01-network", 0, 12)
 
     def normal(*shape):

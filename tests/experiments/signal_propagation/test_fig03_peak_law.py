@@ -8,7 +8,6 @@ import pytest
 
 from companion.studies.signal_propagation.fig03_peak_law import design, experiment as fig03, reading
 from tests import judging
-from tests.judging import QUIET
 
 SMALL = {"choice_depths": [5], "epochs_factor": 0.02, "train_images": 300, "pair_images": 0, "seeds": 1}
 PARAMETERS = judging.given("signal_propagation/fig03_peak_law", **SMALL)
@@ -63,7 +62,7 @@ def plain_losses(correlations, depth, layer):
 
 
 def test_losses_of_pairs_against_a_plain_loop():
-    table = fig03.compute_pairs(dataset="digits", images=8, depths=[3, 7], seed=3, **QUIET)
+    table = fig03.compute_pairs(dataset="digits", images=8, depths=[3, 7], seed=3, **judging.QUIET)
     assert len(table) == (3 + 7) * 3
     x = fig03.load("digits", "train", n=8, seed=3).x.flatten(1).double().numpy()
     cosines = [

@@ -9,7 +9,6 @@ from torch import nn
 from companion.claims import CONTRADICTED, HOLDS
 from companion.studies.signal_propagation.fig16_layerwise import experiment, reading
 from tests import judging
-from tests.judging import QUIET
 
 PARAMETERS = {"first": "mnist", "first_widths": [32], "second": "cifar10", "second_widths": [64]}
 PARAMETERS |= {"epochs": 3, "other_epochs": [1]}
@@ -50,7 +49,7 @@ def test_training_stops_at_a_plateau(losses, patience, epochs):
     data = torch.randn(8, 3, generator=torch.Generator().manual_seed(0)), torch.zeros(8, dtype=torch.int64)
     trained, reached = experiment.until_plateau(
         nn.Linear(3, 2), loss, data, data, batch_size=8, rate=0.01, max_epochs=5, patience=patience,
-        generator=torch.Generator().manual_seed(0), report=QUIET["report"],
+        generator=torch.Generator().manual_seed(0), report=judging.QUIET["report"],
     )  # fmt: skip
     assert trained.epochs == epochs and reached == pytest.approx(losses[epochs - 1])
 

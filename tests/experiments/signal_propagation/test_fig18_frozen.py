@@ -10,7 +10,6 @@ from alignbook.kernels.nngp import nngp_kernel
 from companion.claims import CONTRADICTED, HOLDS
 from companion.studies.signal_propagation.fig18_frozen import experiment, reading
 from tests import judging
-from tests.judging import QUIET
 
 PARAMETERS = {"dataset": "mnist", "noise_scales": [1.0, 0.1], "unfrozen_width": 32}
 PARAMETERS |= {"widths": [64, 256], "all_images_widths": [2048]}
@@ -19,7 +18,7 @@ PARAMETERS |= {"widths": [64, 256], "all_images_widths": [2048]}
 def test_features_are_those_of_the_kept_network(monkeypatch):
     monkeypatch.setattr(experiment, "ROWS", 4)
     x = torch.randn(9, 7, generator=torch.Generator().manual_seed(0))
-    h, h_test, frozen = experiment.features(x, x[:5], 4, 6, 1, True, QUIET["report"])
+    h, h_test, frozen = experiment.features(x, x[:5], 4, 6, 1, True, judging.QUIET["report"])
     expected = x
     for weight in frozen:
         expected = (expected @ weight.T).relu()
@@ -54,7 +53,7 @@ def test_wide_networks_tend_to_the_limit():
     limit = kernel @ experiment.solve(kernel.clone(), centred, amount)
     gaps = []
     for width in (64, 4096):
-        h, _, _ = experiment.features(x, x[:1], 3, width, 0, False, QUIET["report"])
+        h, _, _ = experiment.features(x, x[:1], 3, width, 0, False, judging.QUIET["report"])
         gaps.append(float((experiment.least_squares(h, y, 0.1)(h).double() - limit).norm() / limit.norm()))
     assert gaps[1] < 0.1 < gaps[0]
 

@@ -12,7 +12,6 @@ from companion.over_seeds import exponent
 from companion.studies.signal_propagation.sec33_exact_peak import experiment, reading, stored
 from companion.studies.signal_propagation.shared.equilibrium_layer import layer_of, supreme_losses
 from tests import judging
-from tests.judging import QUIET
 
 GIVEN = judging.given("signal_propagation/sec33_exact_peak", "quick")
 
@@ -73,12 +72,14 @@ def test_the_drift_is_a_slope():
 
 def test_layers_of_images():
     drawn = {"images": 12, "seed": 0}
-    table = experiment.compute_pairs(dataset="digits", setting="tables", depths=[6, 12], **drawn, **QUIET)
+    table = experiment.compute_pairs(
+        dataset="digits", setting="tables", depths=[6, 12], **drawn, **judging.QUIET
+    )
     mean = table[table["statistic"] == "mean"].pivot(index="depth", columns="kappa", values="equilibrium")
     assert (mean.diff(axis=1).dropna(axis=1) <= 0).all().all()  # a larger κ, a shallower layer
     assert ((mean.T >= 1) & (mean.T <= mean.index)).all().all()
     setting = {"dataset": "photos", "setting": "crops and flips"}
-    cropped = experiment.compute_pairs(**setting, depths=[6], **drawn, **QUIET)
+    cropped = experiment.compute_pairs(**setting, depths=[6], **drawn, **judging.QUIET)
     assert len(cropped) == 4 and cropped["equilibrium"].between(1, 6).all()
 
 

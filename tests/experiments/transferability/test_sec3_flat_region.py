@@ -14,7 +14,6 @@ from alignbook.training.resnet import ResNet
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.studies.transferability.sec3_flat_region import experiment, reading
 from tests import judging
-from tests.judging import QUIET
 
 GIVEN = {
     "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64, "width": 8, "blocks": 1,
@@ -52,7 +51,7 @@ def test_the_lines_are_plain_interpolation(monkeypatch):
     monkeypatch.setattr(experiment, "TEST_IMAGES", 50)
     kept = copy.deepcopy(net.state_dict())
     found = experiment.lines(
-        **GIVEN, target="held-out", dataset="photos", steps=2, decay_at=[1], seed=0, **QUIET,
+        **GIVEN, target="held-out", dataset="photos", steps=2, decay_at=[1], seed=0, **judging.QUIET,
     )  # fmt: skip
     assert all(torch.equal(value, kept[name]) for name, value in net.state_dict().items())
     assert len(found) == 2 * 2 * 11 and set(found["classes"]) == {10}
