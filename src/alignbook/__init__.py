@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from alignbook.data import load as load
     from alignbook.errors import AlignbookError as AlignbookError
     from alignbook.metrics.cka import cka as cka
-    from alignbook.probing import Probe as Probe, compare as compare, probe as probe
+    from alignbook.probing import Probe as Probe, compare as compare
+    from alignbook.probing.probe import probe as probe
     from alignbook.probing.representations import (
         activations as activations,
         layer_cka as layer_cka,
@@ -39,7 +40,8 @@ HOMES = {
     "data": "load",
     "errors": "AlignbookError",
     "metrics.cka": "cka",
-    "probing": "Probe compare probe",
+    "probing": "Probe compare",
+    "probing.probe": "probe",
     "probing.representations": "activations layer_cka layer_ranks tangent_kernel",
     "public": "alignment_curve filter_normalised_directions hessian_eigenvalues landscape loss_variation "
     "misalignment patch_covariance spectral_density tangent_alignment transfer_function weight_deviation",
