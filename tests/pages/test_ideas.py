@@ -1,6 +1,5 @@
 """The chapter "Four ideas in ten minutes": its code, and its pictures by formula."""
 
-import doctest
 import re
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 from alignbook import paths
 from companion.prose import ideas, toys
 from tests.pages.test_interactive import states_of
+from tests.pages.test_quotable import misprinted
 
 CHAPTER = paths.root() / "book" / "ideas.md"
 
@@ -33,12 +33,8 @@ def test_the_code_of_the_chapter_prints_what_it_shows():
     shown = re.findall(r"^```pycon\n((?:(?!```).*\n)+)", unfolded, re.MULTILINE)
     assert len(shown) == len(ideas.PICTURES) and ":::" not in ordered
     assert all(block.count(">>> ") <= 3 for block in shown)
-    fences = re.sub(r"^```.*$", "", ordered, flags=re.MULTILINE)
-    examples = doctest.DocTestParser().get_doctest(fences, {}, "ideas.md", str(CHAPTER), 0)
-    assert len(examples.examples) > 20
-    report = []
-    failed = doctest.DocTestRunner(verbose=False).run(examples, out=report.append).failed
-    assert not failed, "".join(report)
+    assert ordered.count(">>> ") > 20
+    assert not misprinted(re.sub(r"^```.*$", "", ordered, flags=re.MULTILINE))
 
 
 def test_labels_along_the_first_singular_vector_leave_it_as_they_turn(drawn):

@@ -10,6 +10,7 @@ import pytest
 from companion.runs import notebooks, parameters, pool, results
 from companion.runs.run import jobs_of
 from tests.conftest import Checkout
+from tests.runs.test_run import last_line
 
 distributed = pytest.importorskip("distributed")
 
@@ -54,11 +55,6 @@ def cluster(checkout):
     started = Cluster(checkout)
     yield started
     started.stop()
-
-
-def last_line(err):
-    assert "Traceback" not in err
-    return err.strip().splitlines()[-1]
 
 
 def test_same_bits_as_here_while_a_worker_is_killed(checkout, cluster):

@@ -117,12 +117,17 @@ def test_a_malformed_assignment_is_refused(text):
         ("n: int = 3  # [3, 1]: nothing", r"nothing lies in the range \[3, 1\]"),
         ("n: int = m  # [1, 10]: no literal", "malformed node"),
         ("n: int = = 3  # [1, 10]: no Python", "the parameters cell is no Python"),
+        ('n: str = """  # without an end', "the parameters cell is no Python"),
+        ("n: int = \0  # no character", "the parameters cell is no Python"),
+        ("n: int = " + 300 * "(" + 300 * ")" + "  # too deep", "the parameters cell is no Python"),
+        ("n: int = " + 5000 * "9" + "  # too long", "the parameters cell is no Python"),
         ("m: int = 3  # one\n" * 2, "toy.md, line 7: .*its name stands there twice"),
     ],
 )
 def test_a_parameters_cell_that_does_not_say_enough_is_refused(toy, line, why):
-    with pytest.raises(AlignbookError, match=why):
+    with pytest.raises(AlignbookError, match=why) as error:
         parameters.read(toy(line))
+    assert "\n" not in str(error.value)
 
 
 def test_profiles_hold_what_differs_from_the_cell_and_nothing_else():
