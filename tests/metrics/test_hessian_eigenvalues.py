@@ -178,7 +178,6 @@ def test_attention():
         ({"k": 0}, "k must be an integer from 1 on, not 0"),
         ({"k": 127}, "below the 127 parameters"),
         ({"model": frozen()}, "no parameter"),
-        ({"model": mlp().bfloat16()}, "float32 or all float64"),
         ({"loss": lambda o, t: cross_entropy(o, t, reduction="none")}, "scalar"),
         ({"loss": lambda o, t: cross_entropy(o, t) * float("inf")}, "loss is inf"),
         ({"loss": lambda o, t: cross_entropy(o.detach(), t)}, "does not depend"),
@@ -186,8 +185,6 @@ def test_attention():
         ({"loss": partly_ignored, "batch_size": 5}, "mean over examples"),
         ({"loss": weighted, "batch_size": 3}, "plain mean over examples"),
         ({"inputs": case(4)[0]}, "4 inputs, 10 targets"),
-        ({"batch_size": 7.5}, "batch_size must be an integer from 1 on, not 7.5"),
-        ({"inputs": case(10)[0].numpy()}, "inputs must be a tensor, not ndarray"),
         ({"model": mixing(), "batch_size": 3}, "must not be random nor mix examples"),
         ({"model": at_zero(), "loss": weighted, "batch_size": 3}, "plain mean over examples"),
         ({"basis": 14, "k": 5}, "at least k"),
@@ -198,7 +195,5 @@ def test_attention():
 def test_bad_input(change, message):
     inputs, targets = case(10)
     arguments = {"model": mlp(), "loss": cross_entropy, "inputs": inputs, "targets": targets} | change
-    if arguments["model"][1].weight.dtype == torch.bfloat16:
-        arguments["inputs"] = inputs.bfloat16()
     with pytest.raises(ValueError, match=message):
         hessian_eigenvalues(**arguments)

