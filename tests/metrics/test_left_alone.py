@@ -34,7 +34,7 @@ def test_a_network_in_training_is_left_as_it_was(name):
     x, y = torch.randn(6, 8), torch.arange(6) % 3  # fewer examples than features
     layers = [nn.Linear(8, 7), nn.BatchNorm1d(7), nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Linear(7, 3)]
     net = nn.Sequential(*layers)
-    net[4].bias.requires_grad_(False)
+    net[4].weight.requires_grad_(False)
     net(x)  # running statistics other than those at the start
     expected = MEASURES[name](copy.deepcopy(net).eval(), nn.functional.cross_entropy, x, y)
     net[0].eval()
@@ -47,7 +47,7 @@ def test_a_network_in_training_is_left_as_it_was(name):
         MEASURES[name](net, lambda outputs, targets: 1 / 0, x, y)
     assert all(torch.equal(value, state[key]) for key, value in net.state_dict().items())
     assert [module.training for module in net] == [False, True, True, True, True]
-    assert [p.requires_grad for p in net.parameters()] == [True] * 5 + [False]
+    assert [p.requires_grad for p in net.parameters()] == [True] * 4 + [False, True]
     assert torch.equal(net[0].weight.grad, torch.ones_like(net[0].weight))
     assert all(p.grad is None for p in [*net.parameters()][1:]) and not x.requires_grad
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in net.modules())

@@ -79,6 +79,14 @@ def test_both_routes_give_the_same_kernel(monkeypatch, entry):
         assert spectrum.rank == pytest.approx(stable_rank(centred))
 
 
+def test_positions_and_gradients_agree():
+    generator = torch.Generator().manual_seed(3)
+    patches = torch.randn(4, 7, 3, generator=generator, dtype=torch.float64)
+    signals = torch.randn(4, 2, 5, 3, generator=generator, dtype=torch.float64)
+    gradient = torch.einsum("nkop,ndp->nkod", signals, patches).reshape(8, 35)
+    np.testing.assert_allclose(module._by_positions(patches, signals), gradient @ gradient.T, rtol=1e-10)
+
+
 def test_batch_normalisation_is_evaluated_and_the_network_left_as_it_was():
     net = he_normal_(VGG(19, (3, 8, 8), 4, width=2, norm="batch"), 1.0, torch.Generator().manual_seed(0))
     x = torch.randn(5, 3, 8, 8, generator=torch.Generator().manual_seed(1))

@@ -178,7 +178,7 @@ class InPlace(nn.Module):
             self.calls += 1
             x = 2 * x.mul_(0.5)
         if "scale" in self.changes:
-            self.scale = self.scale * 0.5
+            self.scale.mul_(0.5)
             x = 0.5 * x / self.scale
         return self.net(x)
 
