@@ -122,6 +122,16 @@ def test_convolutions_frozen_and_unused_parameters():
         torch.testing.assert_close(columns(product), expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("batch_size", [3, 5])
+def test_a_network_that_changes_its_input_in_place(batch_size):
+    model, (inputs, targets) = mlp(), case(5)
+    given, expected = inputs.clone(), dense.hessian(model, cross_entropy, inputs - 0.5, targets)
+    model.register_forward_pre_hook(lambda _, arguments: arguments[0].sub_(0.5))
+    product = HessianProduct(model, cross_entropy, inputs, targets, batch_size, least=10**9)
+    torch.testing.assert_close(columns(product), expected, rtol=1e-9, atol=1e-12)
+    assert torch.equal(inputs, given)
+
+
 def test_a_loss_without_curvature():
     model, (inputs, targets) = nn.Linear(6, 3).double(), case(5)
     product = HessianProduct(model, lambda outputs, targets: outputs.mean(), inputs, targets, 100)
