@@ -81,7 +81,9 @@ claims_of, _ = judging.of(reading, PARAMETERS)
 
 @pytest.mark.parametrize(("good", "outcome"), [(True, HOLDS), (False, CONTRADICTED)])
 def test_claims_come_out_either_way(good, outcome):
-    judged = claims_of(made_up(good))
+    table = made_up(good)
+    assert {*reading.end_to_end(table, "mnist")["epochs"]} == {3}
+    judged = claims_of(table)
     counted = [claim for id, claim in judged.items() if id.startswith("several")]
     assert all((claim.measured > 1) == good for claim in counted) and len(counted) == 2
     assert {claim.outcome for claim in judged.values() if claim not in counted} == {outcome}

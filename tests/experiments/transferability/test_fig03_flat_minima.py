@@ -10,6 +10,7 @@ from companion.studies.transferability.fig03_flat_minima import experiment, read
 from tests import judging
 
 PARAMETERS = {"targets": ["cifar10"], "radii": [0.1, 0.3]}
+KINDS = ("spectrum", "plane", "circles", "batch")  # of jobs
 
 
 def made_up(sharper=2.0, norm=1.0, seeds=3):
@@ -76,15 +77,11 @@ def test_own_statistics_are_those_of_training_mode():
 def test_jobs_measure_the_same_minimum(monkeypatch):
     """A plane's centre is a spectrum's loss, and circles rise from it as the plane's points do."""
     monkeypatch.setattr(experiment, "ANGLES", 4)  # which lie on the plane's axes
-    given = {
-        "dataset": "photos", "part": "all", "start": "scratch", "source": "photos", "pretrain_epochs": 1,
-        "pretrain_images": 64, "width": 8, "blocks": 1, "examples": 24, "batch_size": 12,
-        "learning_rate": 0.05, "steps": 8, "decay_at": [], "stop_at_loss": 50.0, "images": 10, "seed": 0,
-        "device": "cpu", "report": lambda done, text: None,
-    }  # fmt: skip
-    rows = experiment.spectrum(count=2, mode="eval", **given)
-    plane = experiment.plane(radius=0.4, points=3, **given)
-    circle = experiment.circles(radii=[0.4], **given).iloc[0]
+    asked = {"examples": 24, "batch_size": 12, "learning_rate": 0.05, "stop_at_loss": 50.0, "radii": [0.4]}
+    made = experiment.jobs(judging.given("transferability/fig03_flat_minima", **asked))
+    jobs = {kind: next(job for job in made if f"{kind}-scratch" in job.name) for kind in KINDS}
+    rows, plane, circles = (judging.compute(jobs[kind]) for kind in KINDS[:3])
+    circle = circles.iloc[0]
     assert rows["taken"].iloc[0] == 2 and rows["reached"].all() and circle["reached"]
     centre = plane[(plane["alpha"] == 0) & (plane["beta"] == 0)]["loss"].item()
     assert centre == pytest.approx(rows["images_loss"].iloc[0], rel=1e-4)
@@ -92,7 +89,7 @@ def test_jobs_measure_the_same_minimum(monkeypatch):
     assert len(axes) == 4 and circle["rise"] == pytest.approx(axes.mean() - centre, rel=1e-3)
     assert (rows["residual"] <= experiment.TOLERANCE * rows["eigenvalue"].abs()).all()
     monkeypatch.setattr(experiment, "PRODUCTS", 5)  # the loss alone is looked at
-    batch = experiment.spectrum(count=2, mode="train", **given)
+    batch = judging.compute(jobs["batch"])
     assert batch["images_loss"].iloc[0] != pytest.approx(centre, rel=1e-3)
 
 

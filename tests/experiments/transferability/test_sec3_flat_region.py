@@ -15,10 +15,6 @@ from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
 from companion.studies.transferability.sec3_flat_region import experiment, reading
 from tests import judging
 
-GIVEN = {
-    "source": "photos", "pretrain_epochs": 1, "pretrain_images": 64, "width": 8, "blocks": 1,
-    "examples": 32, "batch_size": 16, "learning_rate": 0.01, "images": 48, "regularised": False,
-}  # fmt: skip
 PARAMETERS = {"similar": ["held-out", "cifar100"], "unlike": ["mnist"]}
 claims, outcomes = judging.of(reading, PARAMETERS)
 
@@ -50,12 +46,11 @@ def test_the_lines_are_plain_interpolation(monkeypatch):
     monkeypatch.setattr(experiment, "fine_tune", disturbed)
     monkeypatch.setattr(experiment, "TEST_IMAGES", 50)
     kept = copy.deepcopy(net.state_dict())
-    found = experiment.lines(
-        **GIVEN, target="held-out", dataset="photos", steps=2, decay_at=[1], seed=0, **judging.QUIET,
-    )  # fmt: skip
+    asked = judging.given("transferability/sec3_flat_region", pretrain_images=128, images=48)
+    found = judging.compute(experiment.jobs(asked)[0])
     assert all(torch.equal(value, kept[name]) for name, value in net.state_dict().items())
     assert len(found) == 2 * 2 * 11 and set(found["classes"]) == {10}
-    x, y, _ = source_examples("photos", 64, seed=0)
+    x, y, _ = source_examples("photos", 128, seed=0)
     for row in found[(found["line"] == "tuned") & found["share"].isin([0, 0.3, 1])].itertuples():
         reference = plain(net, seen["tuned"], x[:48], y[:48], row.share, row.statistics == "batch")
         assert row.loss == pytest.approx(reference, rel=1e-4), row
