@@ -120,7 +120,6 @@ def test_how_near_the_shortest_steps_come_is_a_maximum_over_the_first_epoch():
     table.loc[(table["kind"] == "step") & (table["epoch"] == 0.5), "swapped"] = 0.85
     table.loc[table["epoch"] == 4, "swapped"] = 0.95  # not in the first epoch
     assert reading.best(table, PARAMETERS, "step") == pytest.approx(0.85)
-    assert reading.best(judging.NOTHING, PARAMETERS, "step") is None
 
 
 def test_early_is_a_mean_over_the_first_epoch():

@@ -110,4 +110,3 @@ def test_frozen_networks_are_taken_at_their_best():
     table.loc[at, "ridge_test"], table.loc[at, "test_accuracy"] = 80.0, 70.0
     expected = reading.unfrozen(table, "test_accuracy") - 80
     pd.testing.assert_series_equal(reading.behind(table, {}, 64, False), expected, check_names=False)
-    assert reading.behind(table, {}, 7, False).empty

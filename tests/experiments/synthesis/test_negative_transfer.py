@@ -63,8 +63,6 @@ def made_up(**log2):
         task="unrelated",
         arm=[*arms.ARMS],
         best=lambda row: 2 ** (log2.get(row.arm, 0.0) + row.noise),
-        span=0.5,
-        silent=3,
     )
 
 

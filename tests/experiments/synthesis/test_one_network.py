@@ -29,8 +29,8 @@ def run(network, task, seed, halves, leader=2):
     return pd.DataFrame(
         {
             "network": network, "task": task, "seed": seed, "step": STEPS, "loss": 1 - features,
-            "accuracy": features, "misalignment": 2.0, "random_bases": 2 + 5 * filters, "features": features,
-            **layers, "tangent_images": 40, "curvature": -(10 ** (2 * curvature)), "converged": True,
+            "misalignment": 2.0, "random_bases": 2 + 5 * filters, "features": features, **layers,
+            "curvature": -(10 ** (2 * curvature)),
         }
     )  # fmt: skip
 

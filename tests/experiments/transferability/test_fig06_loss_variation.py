@@ -65,7 +65,6 @@ def test_the_mean_weighs_steps_and_not_records():
     assert reading.mean_over(curve)[0] == pytest.approx((8 + 4.5 + 98) / 100)
     assert reading.mean_over(curve, (0, 0))[0] == 8
     assert reading.mean_over(curve, (0.01, 0.02))[0] == pytest.approx(4.5)
-    assert reading.mean_over(pd.DataFrame()).empty
 
 
 def test_a_part_of_the_steps_ends_between_two_records():
