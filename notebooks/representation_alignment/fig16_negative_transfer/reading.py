@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from companion.claims import t_interval
 from companion.over_seeds import at, curves, difference, rank_correlation, weakest
 from companion.statements import Case, Statement
 
@@ -45,11 +44,6 @@ def fall(table, parameters, kind, every):
     """The fall on average over the pairs, or (``every``) of the pair that shows one least."""
     found = falls(table, parameters, kind)
     return weakest(*(found[pair] for pair in found)) if every else found.mean(axis=1)
-
-
-def ends(values):
-    """Ends of the 95 % interval of a mean, as seaborn asks for an error bar."""
-    return t_interval(values)[2] or (np.mean(values), np.mean(values))
 
 
 def ranks(table, parameters):

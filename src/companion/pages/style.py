@@ -83,7 +83,6 @@ def svg(figure):
     if all(spec and spec.get_gridspec().ncols == 1 for spec in specs) and not figure.subfigs:
         figure.set_figwidth(min(NARROW, figure.get_figwidth()))
     names.speak(figure)
-    figure.draw_without_rendering()  # the layout of a drawing goes by the ticks of the one before
     out = io.StringIO()
     figure.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None})
     return out.getvalue()
