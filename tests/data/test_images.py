@@ -113,16 +113,13 @@ def test_subsets_are_seeded(root):
     assert torch.equal(load("toy", n=10).x, first.x[:10])  # smaller subsets are part of larger ones
 
 
-def test_missing_without_a_network(root):
+def test_missing_without_a_network_or_offered_by_nobody(root):
     assert not available("mnist")
     for function in (load, digest, fetch):
         with pytest.raises(DataError) as error:
             function("mnist")
         one_line(error, root / "mnist.npz", "no network at all", "ALIGNBOOK_DATA", "mnist.npz")
     assert list(root.rglob("*")) == [root / ".downloads"]  # nothing half made
-
-
-def test_missing_and_nobody_offers_it(root):
     with pytest.raises(DataError) as error:
         load("imagenet")
     one_line(error, root / "imagenet.npz", "cifar10", "photos", "ALIGNBOOK_DATA")

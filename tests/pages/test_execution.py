@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from alignbook import AlignbookError
-from companion.pages import book
+from companion.pages import book, render
 from companion.pages.execution import Kernel, execute
 from companion.runs.notebooks import Notebook
 from tests.conftest import TOY, write_study
@@ -91,3 +91,11 @@ def test_ctrl_c_ends_a_book_after_the_pages_in_hand(here, monkeypatch):
         signal.signal(signal.SIGINT, before)
     assert (status, err.splitlines()[-1]) == (130, "alignbook: interrupted; finished jobs are stored")
     assert sorted(begun) == sorted(ended) and len(ended) == 2
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("ALIGNBOOK_BUILD", str(tmp_path / "build"))
+    full = "OSError: [Errno 28] No space left on device"
+    monkeypatch.setattr(render, "jupyter_book", lambda *_, **__: (1, full))
+    with pytest.raises(OSError, match="No space left on device"):
+        render.render(tmp_path / "pages")

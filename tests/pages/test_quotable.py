@@ -4,9 +4,10 @@ import doctest
 import re
 
 import numpy as np
+import pandas as pd
 
 from alignbook import paths
-from companion.prose import one_network, tour, traps
+from companion.prose import one_network, recorder, tour, traps
 
 
 def text_of(page):
@@ -67,3 +68,17 @@ def test_a_censored_fit_finds_the_law_that_least_squares_miss():
     middle = np.log(traps.TRUE[0]) + traps.TRUE[1] * np.log(30)
     assert abs(power - traps.TRUE[1]) < 0.05 and abs(offset + power * np.log(30) - middle) < 0.05
     assert np.polyfit(np.log(depths), np.log(layers), 1)[0] < traps.TRUE[1] - 0.1
+
+
+def test_the_stored_curves_of_a_recorder_are_those_of_the_code_that_is_shown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = (paths.root() / "book" / "assets" / "recorder_example.py").read_text()
+    text, changed = re.subn(r"range\(2001\)", "range(1)", script)
+    assert changed == 1
+    exec(compile(text, "recorder_example.py", "exec"), {})
+    found = pd.read_csv("recorder-example.csv", keep_default_na=False)
+    stored = pd.read_csv(paths.root() / recorder.EXAMPLE, keep_default_na=False)
+    pd.testing.assert_frame_equal(found, stored[stored["step"] < 1], rtol=0.01)
+    steps = stored.groupby("instrument")["step"].agg(["nunique", "max"])
+    assert set(steps.index) == {*recorder.PANELS, recorder.CONTROL}
+    assert steps.to_numpy().tolist() == [[26, 1778]] * 5
