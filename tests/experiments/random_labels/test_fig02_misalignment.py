@@ -33,12 +33,6 @@ def test_aligned_filters_score_zero_with_the_data_only():
     assert [p["sigma"] for p in curve] == pytest.approx(np.sqrt([1, 2, 3, 4, 5]))
 
 
-def test_random_bases_are_orthonormal_and_differ():
-    bases = random_bases(6, 3, numpy_stream(1, "test"))
-    assert np.allclose(bases.transpose(0, 2, 1) @ bases, np.eye(6))
-    assert not np.allclose(bases[0], bases[1])
-
-
 def test_floor_is_the_same_for_all_spectra_and_has_the_exact_mean():
     settings = {"filters": 60, "dimension": 6, "draws": 300, "seed": 0}
     table = experiment.compute_floor(**settings, **QUIET)

@@ -12,18 +12,15 @@ from tests import judging
 def test_pooled_is_the_covariance_of_all_filters():
     rng = np.random.default_rng(0)
     layers = rng.normal(size=(4, 3, 50)) + rng.normal(size=(4, 3, 1))  # networks, inputs, filters
-    rows = pd.DataFrame(
-        [
-            {"index": i, "sigma": i + 1.0, "tau": layers[k, i].std(), "mean": layers[k, i].mean()}
-            for k in range(4)
-            for i in range(3)
-        ]
+    rows = judging.rows(
+        network=range(4),
+        index=range(3),
+        sigma=lambda row: row.index + 1.0,
+        tau=lambda row: layers[row.network, row.index].std(),
+        mean=lambda row: layers[row.network, row.index].mean(),
     )
     together = layers.transpose(1, 0, 2).reshape(3, -1)
-    curve = reading.pooled(rows)
-    assert curve["tau"].to_numpy() == pytest.approx(together.std(axis=1))
-    assert curve["sigma"].tolist() == [1, 2, 3]
-    assert (curve["low"] < curve["high"]).all()
+    assert reading.pooled(rows)["tau"].to_numpy() == pytest.approx(together.std(axis=1))
 
 
 def test_growth_is_the_last_epoch_over_the_first():

@@ -45,18 +45,9 @@ def test_dead_units_are_those_that_no_image_activates():
 
 def test_claims_come_out_either_way():
     found = outcomes(made_up({8: 0.2, 64: 0.0}, dead=(0.5, 0.2)))
-    assert found == {f"{id}-random": HOLDS for id in ("closes", "negative", "abrupt", "permanent")}
-    found = outcomes(made_up({8: -0.1, 64: 0.2}, dead=(-0.5, -0.2)))
-    assert found == {f"{id}-random": CONTRADICTED for id in ("closes", "negative", "abrupt", "permanent")}
+    assert set(found.values()) == {HOLDS} and len(found) == 4
+    turned = outcomes(made_up({8: -0.1, 64: 0.2}, dead=(-0.5, -0.2)))
+    assert set(turned.values()) == {CONTRADICTED}
     found = outcomes(made_up({8: 0.2, 64: 0.0}, dead=(0.5, 0.0)))
     assert (found["abrupt-random"], found["permanent-random"]) == (HOLDS, NO_EFFECT)
     assert outcomes(made_up({8: 0.2, 64: 0.0}, seeds=2))["closes-random"] == OPEN
-
-
-def test_gaps_are_areas_per_seed():
-    table = made_up({8: 0.2})
-    table.loc[(table["epoch"] == 4) & (table["start"] == "scratch"), "accuracy"] += 0.4
-    gap = reading.slowed(table, PARAMETERS, "random")
-    # The last three of four epochs rise by 0.4, in a straight line.
-    assert gap.to_numpy() == pytest.approx(0.2 + 0.4 * 3 / 8, abs=0.05)
-    assert reading.narrow(table, PARAMETERS, "random", side=8).empty

@@ -57,13 +57,13 @@ def test_the_best_threshold_gives_a_bound_and_the_least():
 
 def test_how_tight_the_bound_is_never_exceeds_1():
     """2 steps of a bound of 2.56, rounded up to 3, and 5 of one of 4.61, which 5 exceeds, rounded up to 5."""
-    rows = [{"kind": "deviation", "multiple": 0.5, "falls": 1.0, "deviation": 0.0, "seed": 0}]
-    for seed, square in enumerate((0.9, 0.5)):  # labels along u_2, at this share of σ_1²
-        about = {"kind": "spectrum", "seed": seed}
-        for name in ("init", "transfer"):
-            rows.append(about | {"representation": name, "index": 1, "sigma": 1.0, "gain": 0.0})
-            rows.append(about | {"representation": name, "index": 2, "sigma": square**0.5, "gain": 1.0})
-    table = pd.DataFrame(rows)
+    squares = (0.9, 0.5)  # labels along u_2, at this share of σ_1²
+
+    def sigma(row):
+        return squares[row.seed] ** 0.5 if row.index == 2 else 1.0
+
+    about = {"kind": "spectrum", "representation": "init", "seed": range(2)}
+    table = judging.rows(**about, index=[1, 2], sigma=sigma, gain=lambda row: row.index - 1.0)
     found = {seed: reading.best_bound(*values, 0.5) for (seed, _), values in reading.spectra(table).items()}
     assert found == {0: (2, 3), 1: (5, 5)}
     assert reading.tightness(table, PARAMETERS, "init").tolist() == pytest.approx([2 / 3, 1])
