@@ -26,31 +26,20 @@ _, outcomes = judging.of(
 )
 
 
-def trained():
-    """A network that looks trained; norms of before, weights and biases of after."""
-    source = SimpleCNN((3, 8, 8), [6], 5, 3)
-    he_normal_(source, 1.0, torch.Generator().manual_seed(0))
-    norms = layer_norms(source), experiment.ell1_norms(source)
-    with torch.no_grad():
-        for parameter in source.parameters():
-            parameter.mul_(1.7).add_(0.1)
-    return source, norms
-
-
-def started(start):
-    source, norms = trained()
-    net = he_normal_(SimpleCNN((3, 8, 8), [6], 5, 3), 1.0, torch.Generator().manual_seed(9))
-    drawn = experiment.sampled(
-        source.convs[0].weight.detach().flatten(1), 6, torch.Generator().manual_seed(2)
-    )
-    made = experiment.start_(net, source, *norms, start, drawn)
-    return made, source, norms
+def network(seed):
+    return he_normal_(SimpleCNN((3, 8, 8), [6], 5, 3), 1.0, torch.Generator().manual_seed(seed))
 
 
 @pytest.mark.parametrize("start", design.STARTS)
 def test_a_start_takes_what_the_page_says(start):
-    net, source, norms = started(start)
-    drawn = he_normal_(SimpleCNN((3, 8, 8), [6], 5, 3), 1.0, torch.Generator().manual_seed(9))
+    source, drawn = network(0), network(9)
+    norms = layer_norms(source), experiment.ell1_norms(source)
+    with torch.no_grad():
+        for parameter in source.parameters():  # as if it had been trained
+            parameter.mul_(1.7).add_(0.1)
+    filters = source.convs[0].weight.detach().flatten(1)
+    sampled = experiment.sampled(filters, 6, torch.Generator().manual_seed(2))
+    net = experiment.start_(network(9), source, *norms, start, sampled)
     whole = start in ("pretrained", "unscaled", "ell1")
     dense_from = (source if whole else drawn).dense.weight
     cosine = torch.nn.functional.cosine_similarity

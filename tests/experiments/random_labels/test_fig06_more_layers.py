@@ -33,7 +33,8 @@ def test_the_first_layers_are_handed_on(column):
     assert {name for name in one if not torch.equal(one[name], other[name])} == {"head.weight", "head.bias"}
 
 
-PARAMETERS = judging.given("random_labels/fig06_more_layers", labels=["random", "real"])
+NAME = "random_labels/fig06_more_layers"
+PARAMETERS = judging.given(NAME, labels=["random", "real"])
 
 
 def made_up(rises, seeds=range(5), columns=tuple(design.COLUMNS)):
@@ -83,7 +84,7 @@ def test_what_larger_weights_gain_comes_out_either_way():
 
 
 def test_what_no_layer_is_handed_on_to_does_not_depend_on_pre_training():
-    job = experiment.jobs(judging.given("random_labels/fig06_more_layers"))[0]
+    job = experiment.jobs(judging.given(NAME))[0]
     tables = [judging.compute(job, upstream_epochs=epochs) for epochs in (0, 1)]
     scratch, other = (table[table["layers"] == 0] for table in tables)
     pd.testing.assert_frame_equal(scratch, other)
@@ -91,18 +92,16 @@ def test_what_no_layer_is_handed_on_to_does_not_depend_on_pre_training():
 
 
 def test_side_by_side_only_rounding_differs():
-    jobs = {
-        job.name: job for job in experiment.jobs(judging.given("random_labels/fig06_more_layers", seeds=4))
-    }
-    together = judging.compute(jobs["vgg-together-seed3"])
-    alone = experiment.compute(**jobs["vgg-together-seed3"].arguments, **judging.QUIET)
+    jobs = experiment.jobs(judging.given(NAME, seeds=4))
+    (job,) = (job for job in jobs if job.compute is experiment.compute_together)
+    together, alone = judging.compute(job), experiment.compute(**job.arguments, **judging.QUIET)
     # Of 20 images none, or one whose two largest logits are alike, is counted differently.
     pd.testing.assert_frame_equal(together, alone, atol=0.051)
 
 
 def test_size_and_directions_of_pretrained_weights_are_taken_apart(monkeypatch):
-    asked = judging.given("random_labels/fig06_more_layers", epoch_share=0.05, resnet_layers=[0, 5])
-    jobs = {job.name: job for job in experiment.jobs(asked)}
+    parameters = judging.given(NAME, epoch_share=0.05, resnet_layers=[0, 5])
+    jobs = {job.name: job for job in experiment.jobs(parameters)}
     nets = []
 
     def kept(net, x, y, **given):
@@ -113,11 +112,9 @@ def test_size_and_directions_of_pretrained_weights_are_taken_apart(monkeypatch):
     for name in ("resnet-seed0", "scale-seed0"):
         judging.compute(jobs[name])
     scratch, tuned, rescaled, larger = nets
-    given = jobs["scale-seed0"].arguments
+    given, draw = jobs["scale-seed0"].arguments, torch_stream(0, "figure 6", "resnet", "upstream")
     source = experiment.network("resnet", (3, 8, 8), given["classes"], given["width"])
-    source = experiment.he_normal_(
-        source, given["init_scale"], torch_stream(0, "figure 6", "resnet", "upstream")
-    )
+    experiment.he_normal_(source, given["init_scale"], draw)
     for made, norms_of, directions_of in ((rescaled, source, tuned), (larger, tuned, scratch)):
         norms = experiment.layer_norms(norms_of)[:-1]  # heads are new
         assert experiment.layer_norms(made)[:-1] == pytest.approx(norms, rel=1e-4)

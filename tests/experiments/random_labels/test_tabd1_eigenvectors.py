@@ -139,10 +139,8 @@ def test_the_optimisers_are_judged():
 
 
 def test_angles_are_judged_where_the_information_is_the_papers():
-    cells = [
-        tuple(case.given.values())
-        for case in reading.diagonal(judging.given("random_labels/tabd1_eigenvectors", "quick"))
-    ]
+    quick = judging.given("random_labels/tabd1_eigenvectors", "quick")
+    cells = [tuple(case.given.values()) for case in reading.diagonal(quick)]
     assert cells == [(1.1, 100000), (1.35, 10000), (2.51, 1000), (11.0, 100)]
     given = {"ratios": [1.1, 11.0], "samples": [100, 1000], "repeats": 2000}
     table = pd.concat(experiment.angles_of(**given, seed=s, **QUIET).assign(seed=s) for s in range(4))

@@ -19,10 +19,10 @@ FALL = np.array([1.0, 0.8, 0.5, 0.2, 0.0])  # of the curve from the unlike sourc
 TUNED = {"natural": 4.0, "artificial": 2.0}
 
 
-def made_up(gaps=GAPS, tuned=TUNED, seeds=4, dip=0.0, kinds=(1, 1), noise=0.01):
+def made_up(gaps=GAPS, tuned=TUNED, dip=0.0, kinds=(1, 1), noise=0.01):
     """``dip``: of the curves' difference at the third threshold; ``kinds``: factors on the gaps by kind."""
     rng, rows = np.random.default_rng(0), []
-    for seed in range(seeds):
+    for seed in range(4):
         for part in reading.PARTS:
             for factor, (target, pairs) in zip(kinds, PAIRS.items(), strict=True):
                 like = part == target
@@ -108,7 +108,6 @@ def test_images_are_of_their_class_and_both_sources_see_the_same():
     cats = images.x[images.y == images.classes.index("cat")].flatten(1)
     found = experiment.drawn("photos", "cat", 6, 3).flatten(1)
     assert (found[:, None] == cats).all(2).any(1).all() and len(found.unique(dim=0)) == 6
-    torch.testing.assert_close(found, experiment.drawn("photos", "cat", 6, 3).flatten(1))
     assert not torch.equal(found, experiment.drawn("photos", "cat", 6, 4).flatten(1))
     with pytest.raises(AlignbookError, match="200 training images of cat, not 201"):
         experiment.drawn("photos", "cat", 201, 0)

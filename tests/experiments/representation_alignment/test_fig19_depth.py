@@ -15,27 +15,30 @@ from companion.studies.representation_alignment.fig19_depth import experiment, r
 from companion.studies.representation_alignment.shared.two_classes import images
 from tests import judging
 
-PARAMETERS = {
-    "datasets": ["cifar100", "cifar10"], "networks": ["vgg16", "resnet50", "resnet101"], "side": 32,
-    "points": 20, "widths": [], "trained": ["resnet18"], "trained_seeds": 1, "seeds": 1,
-}  # fmt: skip
+NAME = "representation_alignment/fig19_depth"
+PARAMETERS = judging.given(
+    NAME, datasets=["cifar100", "cifar10"], networks=["vgg16", "resnet50", "resnet101"]
+)
 claims, outcomes = judging.of(reading, PARAMETERS)
 PLAIN = {"vgg16": 0.3, "resnet50": 0.2, "resnet101": 0.1, "inputs": 0.4}
 
 
-@pytest.fixture(scope="module")
-def table():
-    job, *_ = experiment.jobs(PARAMETERS | {"datasets": ["photos"], "networks": ["resnet18"]})
-    return judging.compute(job)
+@pytest.fixture
+def areas(smoke):
+    table = smoke(NAME).table
+    return table[table["kind"] == "area"]
 
 
-def test_areas_are_those_of_the_last_hidden_layer(table):
-    rows = table[table["kind"] == "area"].set_index(["network", "mode"])
+def drawn(areas):
+    """The images and labels of the smoke run."""
+    classes = tuple(areas[["first", "second"]].iloc[0].astype(int))
+    return images("photos", 20, classes, 0)["train"]
+
+
+def test_areas_are_those_of_the_last_hidden_layer(areas):
+    rows = areas[areas["network"].isin(["inputs", "resnet18"])].set_index(["network", "mode"])
     assert set(rows.index) == {("inputs", "inputs"), ("resnet18", "evaluation"), ("resnet18", "batch")}
-    classes = tuple(rows[["first", "second"]].iloc[0].astype(int))
-    draw = experiment.numpy_stream(0, "fig19", "classes", "photos")
-    assert tuple(draw.choice(10, 2, replace=False)) == classes
-    x, y = images("photos", 20, classes, 0)["train"]
+    x, y = drawn(areas)
     net = experiment.untrained("resnet18", torch_stream(0, "fig19", "photos", "resnet18"))
     mean, std = (torch.tensor(part).view(3, 1, 1) for part in (experiment.MEAN, experiment.STD))
     with torch.no_grad():
@@ -45,22 +48,18 @@ def test_areas_are_those_of_the_last_hidden_layer(table):
         thresholds, alignment = alignment_curve(features, y)
         area = float((alignment[1:] * np.diff(thresholds)).sum()) / 20**1.5
         assert rows.loc[name, "area"].iloc[0] == pytest.approx(area, rel=1e-4), name
-    assert rows["features"].tolist() == [3072, 512, 512]
 
 
-def test_random_features_are_relus_of_the_same_images(table):
-    jobs = experiment.jobs(PARAMETERS | {"datasets": ["photos"], "networks": [], "widths": [4, 64]})
-    found = judging.compute(next(job for job in jobs if job.compute is experiment.wide))
-    rows = found[found["kind"] == "area"].set_index("width")
-    assert rows.index.tolist() == [0, 4, 64] and rows["features"].tolist() == [3072, 4, 64]
-    inputs = table[(table["kind"] == "area") & (table["network"] == "inputs")]
-    assert rows["area"][0] == pytest.approx(inputs["area"].item())
-    x, y = images("photos", 20, tuple(rows[["first", "second"]].iloc[0].astype(int)), 0)["train"]
-    draw = torch_stream(0, "fig19", "random features", "photos", 4)
-    features = (x @ torch.randn(3072, 4, dtype=torch.float64, generator=draw)).clamp(min=0)
-    assert rows["area"][4] == pytest.approx(experiment.curve(features, y)[0])
+def test_random_features_are_relus_of_the_same_images(areas):
+    rows = areas[areas["width"].notna()].set_index("width")
+    assert rows["features"].to_dict() == {0: 3072, 8: 8, 64: 64}
+    assert rows["area"][0] == pytest.approx(areas[areas["network"] == "inputs"]["area"].item())
+    x, y = drawn(areas)
+    draw = torch_stream(0, "fig19", "random features", "photos", 8)
+    features = (x @ torch.randn(3072, 8, dtype=torch.float64, generator=draw)).clamp(min=0)
+    assert rows["area"][8] == pytest.approx(experiment.curve(features, y)[0])
     # Least squares on the rows of length one, with the constant, as everywhere in the chapter.
-    assert rows["fitted"][64] == pytest.approx(1) and rows["fitted"][4] < 1
+    assert rows["fitted"][64] == pytest.approx(1) and rows["fitted"][8] < 1
 
 
 def test_networks_are_drawn_by_the_seed_and_keep_their_statistics():
