@@ -41,7 +41,7 @@ def test_losses_by_hand():
 
 def fit(**changes):
     x = torch.randn(37, 4, generator=torch_stream(0, "inputs"))
-    y = x[:, 0] + 0.5
+    y = 3 * x[:, 0] + 1.5
     net = hidden_layers.network([4, 16, 16, 1], torch_stream(0, "net"))
     given = {"loss": hidden_layers.squared, "batch_size": 10, "rate": 0.01, "remaining": 0.01}
     given |= {"max_epochs": 300, "generator": torch_stream(0, "batches"), "report": None}
