@@ -16,6 +16,7 @@ from companion.claims import (
     OPEN,
     OUTCOMES,
     Claim,
+    _power,
     needed,
 )
 
@@ -123,8 +124,6 @@ def test_what_is_needed_scales_with_the_spread_alone():
 @pytest.mark.parametrize("count", [3, 100, MOST_SEEDS])
 def test_the_power_of_an_extreme_effect_is_a_number(effect, count):
     """The noncentral t distribution of scipy gives NaN from an effect of about 1e9 on."""
-    from companion.claims import _power
-
     claim = Claim.greater(*WHAT, [0.0, 1.0])
     for judged in ({}, {"matters": 1.0}, {"tolerance": 1.0}):
         found = _power(replace(claim, measured=effect, spread=1.0, **judged), count)
@@ -133,8 +132,6 @@ def test_the_power_of_an_extreme_effect_is_a_number(effect, count):
 
 
 def test_the_power_rises_from_too_few_to_enough():
-    from companion.claims import _power
-
     claim = seen(0.5, **GREATER)
     count = needed(claim)["seeds"]
     powers = [_power(claim, n) for n in range(3, count + 1)]

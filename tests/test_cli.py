@@ -15,7 +15,7 @@ import pytest
 import companion
 from alignbook import paths
 from companion import cli
-from companion.pages import page
+from companion.pages import book, page
 
 RUN = ("run", "fig99", "--no-notebook")
 
@@ -104,8 +104,6 @@ def test_a_folder_without_notebooks_or_for_the_build_is_one_line(here, tmp_path)
 
 
 def test_a_study_of_a_paper_without_a_chapter_is_told_and_left_out():
-    from companion.pages import book
-
     toc = "root: index\nchapters:\n- file: toy/index\n"
     books, said = [SimpleNamespace(name=f"{paper}/fig01_x", paper=paper) for paper in ("toy", "other")], []
     assert book._listed(books, toc, said.append) == books[:1]

@@ -6,10 +6,7 @@ from docutils import nodes
 from PIL import Image
 
 from alignbook import paths
-from companion.pages.extension import (
-    PICTURE,
-    fold_audit,
-)
+from companion.pages.extension import PICTURE, fold_audit
 
 
 def test_the_audit_is_folded_and_nothing_else():

@@ -10,14 +10,7 @@ from matplotlib.text import Text
 from scipy import stats
 
 from companion.pages.names import speak
-from companion.pages.tables import (
-    interval,
-    marked,
-    measured,
-    number,
-    numbers,
-    typeset,
-)
+from companion.pages.tables import interval, marked, measured, number, numbers, typeset
 
 
 @pytest.mark.parametrize(
