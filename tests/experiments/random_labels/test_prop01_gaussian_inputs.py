@@ -70,11 +70,8 @@ def test_what_a_broken_assumption_leaves_alone_is_no_effect():
 
 
 def test_correlations_and_deviations_of_a_stored_covariance():
-    covariance = np.array([[4.0, 3.0], [3.0, 9.0]])
-    entries = [(i, j, covariance[i, j]) for i in range(2) for j in range(i, 2)]
-    table = pd.DataFrame(entries, columns=["row", "column", "value"]).assign(
-        kind="entry", condition="plain", seed=0
-    )
+    upper = pd.DataFrame({"row": [0, 0, 1], "column": [0, 1, 1], "value": [4.0, 3.0, 9.0]})
+    table = upper.assign(kind="entry", condition="plain", seed=0)
     assert reading.correlations(table, "plain") == pytest.approx(np.array([[0, 0.5], [0.5, 0]]))
     assert reading.deviations(table, "plain").to_numpy() == pytest.approx(np.array([[2.0, 3.0]]))
     assert reading.correlations(table, "adam") is None and reading.deviations(table, "adam").empty

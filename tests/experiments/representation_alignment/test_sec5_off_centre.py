@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from companion.claims import CONTRADICTED, HOLDS, NO_EFFECT
+from companion.over_seeds import at
 from companion.studies.representation_alignment.sec5_off_centre import experiment, reading
 from tests import judging
 
@@ -73,11 +74,7 @@ def test_features_that_are_misaligned():
     assert found["slower"] == NO_EFFECT
 
 
-def test_shares_and_lengths():
-    made = table(kept=0.1, centred=0.9)
-    rows = reading.shares(made)
-    last = rows[
-        (rows["family"] == "dense") & (rows["state"] == "before") & (rows["step"] == 2) & (rows["seed"] == 0)
-    ]
+def test_shares_are_percentages_of_the_inputs_area():
+    rows = reading.shares(table(kept=0.1, centred=0.9))
+    last = at(rows, family="dense", state="before", step=2, seed=0)
     assert last.set_index("measure")["share"].round(6).to_dict() == {"area": 10, "centred": 90, "floor": 1}
-    assert set(reading.off_centre(made)["state"]) == {"before"}
