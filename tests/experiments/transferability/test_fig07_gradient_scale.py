@@ -35,8 +35,8 @@ def made_up(random=0.2, trained=0.0, lead=0.5):
         **common,
         position=range(4),
         layer=lambda row: LAYERS[row.position],
-        index=range(20),
-        both=lambda row: (1 + row.noise) * (lead if row.start == "pretrained" and row.index < 2 else 1),
+        index=range(10),
+        both=lambda row: (1 + row.noise) * (lead if row.start == "pretrained" and row.index < 1 else 1),
     )
     return pd.concat([scale, projection], ignore_index=True)
 
@@ -106,7 +106,7 @@ def directions(left):
         start="pretrained",
         position=range(4),
         layer=lambda row: LAYERS[row.position],
-        index=range(20),
+        index=range(10),
         shuffled=2.0,
         left=lambda row: 2.0 * left * (1.025 + row.noise),
     )
