@@ -60,27 +60,26 @@ def test_wide_networks_tend_to_the_limit():
 
 def made_up(good=True):
     """Frozen networks whose peak is in the middle, layer 3, with the least noise (or else with the most)."""
-    rng = np.random.default_rng(0)
-    rows = []
+    rng, rows = np.random.default_rng(0), []
+    frozen = [(64, 5, 1.0), (256, 5, 1.0), (2048, 0, 1.0), (2048, 0, 0.1)]  # width, images, noise
+    gain, best, unfrozen = (10, 91, 97) if good else (-10, 70, 40)
     for seed in range(9):
-        for width, images, noises in ((64, 5, [1.0]), (256, 5, [1.0]), (2048, 0, [1.0, 0.1])):
-            for noise in noises:
-                level = (60 + 10 * (width > 64)) if good else (60 - 10 * (width > 64))
-                of_net = {
-                    "kind": "net", "width": width, "train_images": images, "noise": noise, "seed": seed,
-                    "train_accuracy": level + rng.normal(), "ridge_test": level + rng.normal(),
-                    "test_accuracy": (level if width < 2048 else 91 if good else 70) + rng.normal(),
-                }  # fmt: skip
-                peak = 3 if noise == (0.1 if good else 1.0) else 4
-                for layer in range(1, 6):
-                    after = 0.2 + 0.1 * (layer == peak) + 0.01 * seed
-                    before = after * ((0.5 if good else 1.05) + 0.001 * seed)
-                    rows.append(of_net | {"layer": layer, "alignment": after, "alignment_init": before})
-        largest = {"kind": "maxima", "width": 2048, "seed": seed}
-        rows.append(largest | {"test_accuracy": (91.9 if good else 80) + rng.normal()})
+        of_seed = {"seed": seed, "kind": "net"}
+        for width, images, noise in frozen:
+            level = 60 + gain * (width > 64)
+            of_net = of_seed | {"width": width, "train_images": images, "noise": noise}
+            of_net |= {name: level + rng.normal() for name in ("train_accuracy", "ridge_test")}
+            of_net["test_accuracy"] = (level if width < 2048 else best) + rng.normal()
+            peak = 3 if noise == (0.1 if good else 1.0) else 4
+            for layer in range(1, 6):
+                after = 0.2 + 0.1 * (layer == peak) + 0.01 * seed
+                before = after * ((0.5 if good else 1.05) + 0.001 * seed)
+                rows.append(of_net | {"layer": layer, "alignment": after, "alignment_init": before})
+        largest = {"kind": "maxima", "width": 2048, "test_accuracy": (91.9 if good else 80) + rng.normal()}
+        rows.append(of_seed | largest)
         for images in (5, 0):
-            free = {"kind": "unfrozen", "train_images": images, "seed": seed}
-            rows.append(free | {"test_accuracy": (97 if good else 40) + rng.normal()})
+            free = {"kind": "unfrozen", "train_images": images, "test_accuracy": unfrozen + rng.normal()}
+            rows.append(of_seed | free)
     return pd.DataFrame(rows)
 
 
