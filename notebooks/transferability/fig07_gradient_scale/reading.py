@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from companion.over_seeds import across, at, curves, difference, first, last, sample, slope, weakest
+from companion.over_seeds import across, at, curves, difference, first, last, once, sample, slope, weakest
 from companion.statements import Number, Statement, among
 from companion.studies.transferability.shared.target_rows import of_target
 from companion.studies.transferability.shared.targets import STARTS
@@ -16,6 +16,7 @@ READINGS = {  # of "projection of weight on the singular vectors of gradient"
 LEADING = 0.1  # share of the singular vectors that lead
 
 
+@once
 def rows_of(table, target, kind, step=None):
     """The rows of one target and kind at a step, by default the first."""
     rows = at(of_target(table, target), kind=kind)

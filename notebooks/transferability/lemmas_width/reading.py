@@ -51,10 +51,11 @@ def exponents(table, parameters, column, kappa):
     """
 
     def exponent(rows):
-        by_width = rows.set_index("width")[column]
-        if len(by_width) < LEAST or not (by_width > 0).all():
+        values = rows[column].to_numpy(float)
+        if len(values) < LEAST or not (values > 0).all():
             return math.nan
-        return -np.polyfit(np.log(by_width.index.to_numpy(float)), np.log(by_width.to_numpy(float)), 1)[0]
+        width = np.log(rows["width"].to_numpy(float))
+        return -np.cov(width, np.log(values))[0, 1] / np.var(width, ddof=1)
 
     return over_sets(per_seed(at(table, kappa=kappa), exponent))
 

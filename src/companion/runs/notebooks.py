@@ -123,9 +123,10 @@ def find(name):
     """
     if not isinstance(name, str):
         raise AlignbookError(f"a notebook's name is a text, not {name!r}")
+    source = paths.root() / "notebooks" / name / SOURCE
+    if re.fullmatch(r"\w+/\w+", name) and source.is_file():
+        return Notebook(name, source)
     books = {notebook.name: notebook for notebook in every()}
-    if name in books:
-        return books[name]
     matches = [known for known in books if known.startswith(name) or known.split("/")[1].startswith(name)]
     if name and len(matches) == 1:
         return books[matches[0]]

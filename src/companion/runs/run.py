@@ -61,21 +61,25 @@ class Run:
         for position, item in enumerate(self.shown):
             if item.diverged:
                 continue
-            scalars = {k: v for k, v in item.job.arguments.items() if isinstance(v, str | int | float | bool)}
-            more = {k: v for k, v in scalars.items() if k not in item.table} | {"unit": item.job.name}
+            more = {k: v for k, v in item.job.arguments.items() if isinstance(v, str | int | float | bool)}
+            more["unit"] = item.job.name
             if self.joined:
                 more["joined"] = position >= len(self.stored)
             tables.append(item.table)
             added.append(more)
         if not tables:
             return pd.DataFrame({"unit": []})
-        names = {tuple(more) for more in added}
-        if len(names) > 1:  # some jobs have columns that others have as arguments, or not at all
-            tables = [table.assign(**more) for table, more in zip(tables, added, strict=True)]
-            return pd.concat(tables, ignore_index=True)
-        # Every job has the same: one column at a time, of thousands of jobs each.
+        known = {name for table in tables for name in table}
+        for place, (table, more) in enumerate(zip(tables, added, strict=True)):
+            # A column of one job that is an argument of another.
+            if lacking := {name: more[name] for name in more if name in known and name not in table}:
+                tables[place] = table.assign(**lacking)
+        # Arguments one column at a time, of thousands of jobs each.
         places = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
-        columns = {name: pd.Series([more[name] for more in added]).take(places).array for name in added[0]}
+        names = dict.fromkeys(name for more in added for name in more if name not in known)
+        columns = {
+            name: pd.Series([more.get(name, np.nan) for more in added]).take(places).array for name in names
+        }
         return pd.concat(tables, ignore_index=True).assign(**columns)
 
     @property
