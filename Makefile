@@ -4,6 +4,8 @@
 # make fuzz attacks the metrics with some thousand odd arguments: ten minutes.
 # make bench measures, make bench-list lists what, see CONTRIBUTING.md; WORK='name ...' takes some.
 SHELL := bash
+# Kernels, workers and tests start often: their modules are compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 .SHELLFLAGS := -o pipefail -c
 PYTHON ?= python3
 VENV := .venv

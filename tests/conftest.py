@@ -187,6 +187,7 @@ class Checkout:
     def environment(self, **more):
         others = {name: text for name, text in os.environ.items() if not name.startswith("ALIGNBOOK_")}
         own = {"PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "default"}
+        own |= {"PYTHONDONTWRITEBYTECODE": "1"}  # what changes within a second would be taken for the same
         own |= {"ALIGNBOOK_ROOT": str(self.root), "ALIGNBOOK_RESULTS": str(self.results)}
         return others | own | more
 

@@ -145,6 +145,7 @@ def become(code, arguments, folder, environment):
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
     warnings.simplefilter(environment["PYTHONWARNINGS"])
+    sys.dont_write_bytecode = True
     # Its own workers are forked, too, where the book spawns them: they start with what it has imported.
     spawned, forked = multiprocessing.get_context, multiprocessing.get_context("fork")
     multiprocessing.get_context = lambda method=None: forked if method == "spawn" else spawned(method)
