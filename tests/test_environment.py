@@ -1,5 +1,6 @@
 """What is declared is imported; make, conda and pip users get the same versions, those that are here."""
 
+import functools
 import importlib.metadata
 import re
 import sys
@@ -39,6 +40,9 @@ def test_hashes_are_of_the_pinned_versions():
     assert {name_of(text) for text in asked} - {"alignbook"} <= found.keys()
 
 
+distributions = functools.cache(importlib.metadata.packages_distributions)
+
+
 def imported(*folders):
     """Names of the distributions that Python files in ``folders`` import."""
     modules = set()
@@ -46,7 +50,7 @@ def imported(*folders):
         for path in (paths.root() / folder).rglob("*"):
             if path.suffix == ".py" or path.name == "notebook.md":
                 modules |= set(IMPORT.findall(path.read_text(encoding="utf-8")))
-    known = importlib.metadata.packages_distributions()
+    known = distributions()
     modules -= {*sys.stdlib_module_names, "alignbook", "tests", "benchmarks"}
     return {name.lower().replace("_", "-") for module in modules for name in known.get(module, ())}
 

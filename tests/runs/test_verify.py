@@ -87,7 +87,8 @@ def test_a_change_of_a_thousandth_does_not_stand(study):
     (outcome,) = verification.outcomes
     assert "DIFFERS by 1.0e-03 in column value (bit for bit asked for" in str(outcome)
     assert "it was stored" not in str(outcome)  # here: it is the code
-    assert verification.stale == {"a recomputed table differs": ["plain-seed0", "plain-seed1", "plain-seed2"]}
+    (reason,) = verification.stale
+    assert reason == "a recomputed table differs" and len(verification.stale[reason]) == 3
     assert verify.verify("fig99", tolerance=1e-4).verified == 0 and study.stale() == 3
     assert verify.verify("fig99", tolerance=0.01).verified == 3 and study.stale() == 0
     assert study.records()[0]["verified"]["largest_difference"] == pytest.approx(1e-3)
