@@ -282,7 +282,7 @@ def test_search_finds_a_page(reader):
     assert desktop.outside == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["dark", pytest.param("light", marks=pytest.mark.slow)])
 def test_follows_the_readers_colours_and_the_switch(reader, scheme):
     desktop = reader(color_scheme=scheme)
     page = desktop.open(NAMES[0])

@@ -135,7 +135,9 @@ def held_against_python(found, tolerance=1e-5):
     np.testing.assert_allclose(found["curvature"], top, **close)
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    "name", ["digits", *(pytest.param(n, marks=pytest.mark.slow) for n in SETTINGS if n != "digits")]
+)
 def test_measures_are_those_of_the_book_on_the_same_weights(tab, name):
     found = tab().evaluate(MEASURED, SETTINGS[name] | {"seed": 0, "until": 2})
     held_against_python(found)

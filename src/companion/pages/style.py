@@ -83,6 +83,11 @@ def svg(figure):
     if all(spec and spec.get_gridspec().ncols == 1 for spec in specs) and not figure.subfigs:
         figure.set_figwidth(min(NARROW, figure.get_figwidth()))
     names.speak(figure)
+    if layout := figure.get_layout_engine():  # once: matplotlib would draw it all again to find its bounds
+        layout.execute(figure)
+        with mpl.rc_context({"figure.constrained_layout.use": False}):
+            figure.set_layout_engine(None)
+    bounds = figure.get_tightbbox().padded(mpl.rcParams["savefig.pad_inches"])
     out = io.StringIO()
-    figure.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None})
+    figure.savefig(out, format="svg", bbox_inches=bounds, metadata={"Date": None})
     return out.getvalue()

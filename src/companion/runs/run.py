@@ -87,7 +87,7 @@ class Run:
         """Names of the jobs whose loss stopped being finite."""
         return [item.job.name for item in self.shown if item.diverged]
 
-    @property
+    @cached_property
     def stale(self) -> dict[str, list[str]]:
         """Reasons by file name, of the jobs whose code or data have changed since."""
         reasons = {results.file_name(item.job): item.stale() for item in self.shown}
