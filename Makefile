@@ -34,7 +34,7 @@ book: $(READY)
 	@echo 'to change a figure: $(BIN)/alignbook run representation_alignment/fig04 -p spread=0.5 --open'
 
 test: $(READY)
-	@echo 'what must pass before every push: about eleven minutes on two cores'
+	@echo 'what must pass before every push: about eight minutes on two cores'
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(if $(SELECT),-m '$(SELECT)')
 	@echo 'all tests pass'
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from alignbook import paths
-from companion.pages import book, contents, reference
+from companion.pages import book, contents, reference, render
 from companion.runs import notebooks
 from tests.conftest import forget_toys
 
@@ -369,27 +369,16 @@ def test_smoke_is_computed_again_where_it_is_stale(here):
     assert "computing 1" in said()
 
 
-def prepared(checkout):
-    """The toy's book: its pages and a table of contents."""
-    shutil.copytree(paths.root() / "book", checkout.root / "book")
-    shutil.copy(paths.root() / "_config.yml", checkout.root)
-    toc = ["format: jb-book", "root: index", "chapters:"]
-    prose = ["findings", "scorecard", "status", "reading", "glossary", "references"]  # link to no study
-    toc += [f"- file: {name}" for name in (*prose, "toy/fig99_toy")]
-    (checkout.root / "_toc.yml").write_text("\n".join(toc))
-    index = checkout.root / "book" / "index.md"
-    index.write_text("# Toy\n")
-    return index
-
-
-def test_a_book_with_a_fault_is_not_built_and_the_last_one_stays(checkout):
-    index = prepared(checkout)
-    assert checkout.run("run", "toy/fig99_toy", "--no-notebook")[0] == 0
-    last = checkout.root / "_build" / "html" / "index.html"
+def test_a_book_with_a_fault_is_not_built_and_the_last_one_stays(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ALIGNBOOK_BUILD", str(tmp_path / "build"))
+    last, pages = tmp_path / "build" / "html" / "index.html", tmp_path / "pages"
     last.parent.mkdir(parents=True)
     last.write_text("the last one")
-
-    index.write_text("# Toy\n\n[](nowhere) {cite}`nobody`\n")
-    status, out, err = checkout.run("book")
-    assert status == 1 and "nobody" in err and "the book was not built" in out
+    shutil.copytree(paths.root() / "book" / "assets", pages / "assets")
+    shutil.copy(paths.root() / "book" / "bibliography.bib", pages)
+    (pages / "_toc.yml").write_text("format: jb-book\nroot: index\n")
+    (pages / "index.md").write_text("# Toy\n\n[](nowhere) {cite}`nobody`\n")
+    assert render.render(pages) == 1
     assert last.read_text() == "the last one"
+    reason = capsys.readouterr().err
+    assert "nobody" in reason and "nowhere" in reason

@@ -237,6 +237,7 @@ def test_rescaling_keeps_every_output(tab):
     )
 
 
+@pytest.mark.slow
 def test_the_solutions_are_solutions(tab):
     links = [link.replace("&amp;", "&") for link in re.findall(r'data-settings="([^"]*)"', PAGE)]
     peaks = []
